@@ -107,16 +107,12 @@ static struct ggml_tensor *view_cells(struct rv_build *b, struct ggml_tensor *ca
 static struct ggml_tensor *attend(struct rv_build *b, int32_t layer, struct ggml_tensor *q, struct ggml_tensor *mask)
 {
     const struct rv_hparams *h = b->hparams;
-    float scale = h->attention_scale;
     struct ggml_tensor *out;
 
-    if (h->arch->scale_query) {
-        q = ggml_scale(b->ctx, q, scale);
-        scale = 1.0f;
-    }
     q = ggml_permute(b->ctx, q, 0, 2, 1, 3); /* [head_dim, rows, heads] */
     out = ggml_flash_attn_ext(b->ctx, q, view_cells(b, rv_kv_cache_k(b->kv, layer)),
-                              view_cells(b, rv_kv_cache_v(b->kv, layer)), mask, scale, 0.0f, h->attention_cap);
+                              view_cells(b, rv_kv_cache_v(b->kv, layer)), mask, h->attention_scale, 0.0f,
+                              h->attention_cap);
     ggml_prec_set_acc(out, GGML_PREC_F32);
     return ggml_reshape_2d(b->ctx, out, rv_hparams_n_q(h), out->ne[2]); /* [n_q, rows] */
 }

@@ -17,13 +17,13 @@ static const struct rv_arch table[] = {
     {.name = "qwen2", .required = RV_ARCH_FFN_NORM, .rope_neox = true},
     {.name = "qwen3", .required = RV_ARCH_FFN_NORM | RV_ARCH_QK_NORM, .rope_neox = true},
     /* Phi-3, Phi-3.5 and Phi-4-mini */
-    {.name = "phi3", .required = RV_ARCH_FFN_NORM, .rope_neox = true, .scale_query = true, .fused_gate_up = true},
+    {.name = "phi3", .required = RV_ARCH_FFN_NORM, .rope_neox = true, .fused_gate_up = true},
     {.name = "gemma2",
      .activation = RV_ARCH_GELU,
      .required = RV_ARCH_FFN_NORM | RV_ARCH_POST_NORMS,
      .rope_neox = true,
      .scale_embedding = true,
-     .scale_query = true,
+    
      .tied_always = true,
      .has_window = true,
      .window = 4096,
@@ -38,7 +38,7 @@ static const struct rv_arch table[] = {
      .required = RV_ARCH_FFN_NORM | RV_ARCH_POST_NORMS | RV_ARCH_QK_NORM,
      .rope_neox = true,
      .scale_embedding = true,
-     .scale_query = true,
+    
      .has_window = true,
      .window_period = 6,
      .window_rope_base = 10000.0f,

@@ -31,7 +31,6 @@ struct rv_arch {
     uint32_t optional;      // parts some have
     bool rope_neox;         // pairs are half a head apart, not neighbours
     bool scale_embedding;   // by the square root of the width
-    bool scale_query;       // queries are scaled before the dot product, not the product after
     bool fused_gate_up;     // ffn_up holds gate and up, one after the other
     bool tied_always;       // the head is the embedding, whatever else the file holds
     bool has_window;        // a sliding window is honoured
