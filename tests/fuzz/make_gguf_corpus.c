@@ -3,6 +3,8 @@
  * when the format or the reader changes, and commit what it writes:
  *
  *     build/dev/tests/fuzz/make_gguf_corpus tests/fuzz/corpus/gguf
+ *
+ * The corpus of fuzz_inspect is a part of it.
  */
 #include "support/gguf_writer.h"
 
