@@ -4,6 +4,7 @@
 #include "support/gguf_writer.h"
 #include "support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +176,7 @@ static void bad_values_are_refused(void **state)
 
 static void names_in_messages_are_printable_and_short(void **state)
 {
-    char expected[80] = "metadata '";
+    char expected[80];
     struct gguf_writer w;
     char name[101];
 
@@ -185,8 +186,7 @@ static void names_in_messages_are_printable_and_short(void **state)
     refused(&w, RUVLLM_FORMAT, "metadata 'a??[31m?' has");
     memset(name, 'n', 100);
     name[100] = '\0';
-    strncat(expected, name, 64);
-    strncat(expected, "...'", 5);
+    snprintf(expected, sizeof(expected), "metadata '%.64s...'", name);
     gguf_writer_init(&w);
     gguf_writer_bool(&w, name, 2);
     refused(&w, RUVLLM_FORMAT, expected);
