@@ -143,6 +143,7 @@ static ruvllm_status find(const struct rv_gguf_file *file, const char *key, stru
     const struct rv_gguf_kv *kv = rv_gguf_parse_find(&file->parse, key, strlen(key));
     char label[RV_GGUF_VALUE_LABEL];
 
+    *value = (struct rv_gguf_value){0}; // for compilers that cannot see that a failure is not 0
     if (!kv)
         return rv_fail(err, RUVLLM_NOT_FOUND, "metadata '%s' is missing", rv_gguf_value_label(key, strlen(key), label));
     *value = rv_gguf_parse_value(kv);
@@ -169,7 +170,7 @@ static ruvllm_status get_unsigned(const struct rv_gguf_file *file, const char *k
 ruvllm_status rv_gguf_file_u32(const struct rv_gguf_file *file, const char *key, uint32_t *out,
                                struct ruvllm_error *err)
 {
-    uint64_t number;
+    uint64_t number = 0;
     ruvllm_status rc = get_unsigned(file, key, UINT32_MAX, "u32", &number, err);
 
     if (rc)

@@ -453,7 +453,7 @@ static ruvllm_status read_tensors(struct rv_gguf_parse *p, struct cursor *c, uin
 ruvllm_status rv_gguf_parse_init(struct rv_gguf_parse *parse, const void *data, size_t len, struct ruvllm_error *err)
 {
     struct cursor c = {.data = data, .len = len};
-    uint64_t n_tensors, n_kvs;
+    uint64_t n_tensors = 0, n_kvs = 0;
     ruvllm_status rc;
 
     *parse = (struct rv_gguf_parse){.data = data, .len = len, .alignment = RV_GGUF_PARSE_DEFAULT_ALIGNMENT};
