@@ -9,12 +9,12 @@ struct slash_command {
     const char *name;
     const char *argument;
     const char *help;
-    bool (*run)(struct rv_chat *chat, const char *argument);
+    bool (*run)(struct rv_chat_session *chat, const char *argument);
 };
 
-static bool on_help(struct rv_chat *chat, const char *argument);
+static bool on_help(struct rv_chat_session *chat, const char *argument);
 
-static bool on_system(struct rv_chat *chat, const char *argument)
+static bool on_system(struct rv_chat_session *chat, const char *argument)
 {
     const char *now = rv_conversation_system(&chat->conversation);
     struct ruvllm_error err = {0};
@@ -35,7 +35,7 @@ static bool on_system(struct rv_chat *chat, const char *argument)
     return true;
 }
 
-static bool on_clear(struct rv_chat *chat, const char *argument)
+static bool on_clear(struct rv_chat_session *chat, const char *argument)
 {
     (void)argument;
     rv_conversation_clear(&chat->conversation);
@@ -45,7 +45,7 @@ static bool on_clear(struct rv_chat *chat, const char *argument)
     return true;
 }
 
-static bool on_save(struct rv_chat *chat, const char *argument)
+static bool on_save(struct rv_chat_session *chat, const char *argument)
 {
     struct ruvllm_error err = {0};
 
@@ -58,7 +58,7 @@ static bool on_save(struct rv_chat *chat, const char *argument)
     return true;
 }
 
-static bool on_load(struct rv_chat *chat, const char *argument)
+static bool on_load(struct rv_chat_session *chat, const char *argument)
 {
     struct ruvllm_error err = {0};
 
@@ -71,7 +71,7 @@ static bool on_load(struct rv_chat *chat, const char *argument)
     return true;
 }
 
-static bool on_stats(struct rv_chat *chat, const char *argument)
+static bool on_stats(struct rv_chat_session *chat, const char *argument)
 {
     struct ruvllm_memory_stats memory = {.struct_size = sizeof(memory)};
     struct ruvllm_error err = {0};
@@ -91,17 +91,17 @@ static bool on_stats(struct rv_chat *chat, const char *argument)
     return true;
 }
 
-static bool on_regen(struct rv_chat *chat, const char *argument)
+static bool on_regen(struct rv_chat_session *chat, const char *argument)
 {
     struct ruvllm_error err = {0};
 
     (void)argument;
-    if (rv_chat_regenerate(chat, &err))
-        rv_output_failure(&err, rv_chat_advice(err.status));
+    if (rv_chat_session_regenerate(chat, &err))
+        rv_output_failure(&err, rv_chat_session_advice(err.status));
     return true;
 }
 
-static bool on_quit(struct rv_chat *chat, const char *argument)
+static bool on_quit(struct rv_chat_session *chat, const char *argument)
 {
     (void)chat;
     (void)argument;
@@ -121,7 +121,7 @@ static const struct slash_command commands[] = {
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
-static bool on_help(struct rv_chat *chat, const char *argument)
+static bool on_help(struct rv_chat_session *chat, const char *argument)
 {
     (void)chat;
     (void)argument;
@@ -142,7 +142,7 @@ const char *const *rv_chat_commands_words(void)
     return words;
 }
 
-bool rv_chat_commands_run(struct rv_chat *chat, const char *line)
+bool rv_chat_commands_run(struct rv_chat_session *chat, const char *line)
 {
     size_t len = strcspn(line, " \t");
     const char *argument = line + len + strspn(line + len, " \t");

@@ -2,7 +2,7 @@
  * ruvllm chat: a conversation. On a terminal it edits lines and keeps a history; from a pipe each line is a turn,
  * so that a chat can be scripted. Ctrl-C stops the answer, never the program.
  */
-#include "chat.h"
+#include "chat_session.h"
 #include "chat_commands.h"
 #include "commands.h"
 #include "interrupt.h"
@@ -118,7 +118,7 @@ static bool is_blank(const char *text)
 }
 
 /* Turn after turn until the end; returns the exit code. */
-static int converse(struct rv_chat *chat, struct source *source)
+static int converse(struct rv_chat_session *chat, struct source *source)
 {
     struct ruvllm_error err = {0};
     struct rv_buf turn;
@@ -143,8 +143,8 @@ static int converse(struct rv_chat *chat, struct source *source)
         if (turn.data[0] == '/') {
             if (!rv_chat_commands_run(chat, turn.data))
                 break;
-        } else if (rv_chat_say(chat, turn.data, &err)) {
-            code = rv_output_failure(&err, rv_chat_advice(err.status));
+        } else if (rv_chat_session_say(chat, turn.data, &err)) {
+            code = rv_output_failure(&err, rv_chat_session_advice(err.status));
             /* A person reads the message and goes on; a script must not. */
             if (!source->editor)
                 break;
@@ -177,7 +177,7 @@ static bool history_path(char out[PATH_MAX])
     return true;
 }
 
-static void greet(const struct rv_chat *chat, const char *path)
+static void greet(const struct rv_chat_session *chat, const char *path)
 {
     const char *name = *chat->info.name ? chat->info.name : rv_model_options_base_name(path);
 
@@ -206,13 +206,13 @@ static int chat_with(const struct chat_options *options, ruvllm_model *model, co
     struct ruvllm_generate_params params = rv_sampling_options_params(&options->sampling);
     struct ruvllm_error err = {0};
     struct source source = {0};
-    struct rv_chat chat;
+    struct rv_chat_session chat;
     char path[PATH_MAX];
     int code;
 
     if (params.max_tokens < 0)
         params.max_tokens = info->context;
-    rv_chat_init(&chat, model, info, &params);
+    rv_chat_session_init(&chat, model, info, &params);
     chat.json = options->json;
     if (check_template(model, &err)) {
         code = rv_output_failure(&err, "'ruvllm run' continues text with any model");
@@ -235,7 +235,7 @@ static int chat_with(const struct chat_options *options, ruvllm_model *model, co
 out:
     rv_line_editor_close(source.editor);
     free(source.line);
-    rv_chat_release(&chat);
+    rv_chat_session_release(&chat);
     return code;
 }
 

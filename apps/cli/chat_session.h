@@ -1,11 +1,11 @@
 /* A running chat: the conversation, the model, and answering. Typed commands are in chat_commands.h. */
-#ifndef RV_CLI_CHAT_H
-#define RV_CLI_CHAT_H
+#ifndef RV_CLI_CHAT_SESSION_H
+#define RV_CLI_CHAT_SESSION_H
 
 #include "conversation.h"
 #include "output.h"
 
-struct rv_chat {
+struct rv_chat_session {
     ruvllm_model *model; // borrowed
     struct ruvllm_model_info info;
     struct ruvllm_generate_params params;
@@ -20,15 +20,15 @@ struct rv_chat {
     int32_t context_used;
 };
 
-void rv_chat_init(struct rv_chat *chat, ruvllm_model *model, const struct ruvllm_model_info *info,
-                  const struct ruvllm_generate_params *params);
-void rv_chat_release(struct rv_chat *chat);
+void rv_chat_session_init(struct rv_chat_session *chat, ruvllm_model *model, const struct ruvllm_model_info *info,
+                          const struct ruvllm_generate_params *params);
+void rv_chat_session_release(struct rv_chat_session *chat);
 
 /* Adds the user's message and answers it. On failure the message is taken back. */
-RV_CHECKED ruvllm_status rv_chat_say(struct rv_chat *chat, const char *text, struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_chat_session_say(struct rv_chat_session *chat, const char *text, struct ruvllm_error *err);
 /* Throws the last answer away and makes another. INVALID when there is none; the old answer stays on failure. */
-RV_CHECKED ruvllm_status rv_chat_regenerate(struct rv_chat *chat, struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_chat_session_regenerate(struct rv_chat_session *chat, struct ruvllm_error *err);
 /* What to do about a failed answer, or NULL. */
-const char *rv_chat_advice(ruvllm_status status);
+const char *rv_chat_session_advice(ruvllm_status status);
 
 #endif

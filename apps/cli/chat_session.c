@@ -1,5 +1,5 @@
 /* Answering inside a conversation. */
-#include "chat.h"
+#include "chat_session.h"
 
 #include "answer.h"
 #include "interrupt.h"
@@ -8,19 +8,19 @@
 
 #include <string.h>
 
-void rv_chat_init(struct rv_chat *chat, ruvllm_model *model, const struct ruvllm_model_info *info,
-                  const struct ruvllm_generate_params *params)
+void rv_chat_session_init(struct rv_chat_session *chat, ruvllm_model *model, const struct ruvllm_model_info *info,
+                          const struct ruvllm_generate_params *params)
 {
-    *chat = (struct rv_chat){.model = model, .info = *info, .params = *params};
+    *chat = (struct rv_chat_session){.model = model, .info = *info, .params = *params};
     rv_conversation_init(&chat->conversation);
 }
 
-void rv_chat_release(struct rv_chat *chat)
+void rv_chat_session_release(struct rv_chat_session *chat)
 {
     rv_conversation_release(&chat->conversation);
 }
 
-static void print_status(const struct rv_chat *chat, const struct ruvllm_response *response)
+static void print_status(const struct rv_chat_session *chat, const struct ruvllm_response *response)
 {
     char summary[160], why[64] = "";
 
@@ -37,7 +37,7 @@ static void print_status(const struct rv_chat *chat, const struct ruvllm_respons
     fflush(stdout);
 }
 
-static void print_json(const struct rv_chat *chat, const struct ruvllm_response *response)
+static void print_json(const struct rv_chat_session *chat, const struct ruvllm_response *response)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(doc);
@@ -50,7 +50,7 @@ static void print_json(const struct rv_chat *chat, const struct ruvllm_response 
     (void)rv_output_json(doc, true); // a failed write is noticed at the end of the program
 }
 
-static ruvllm_status answer(struct rv_chat *chat, struct ruvllm_error *err)
+static ruvllm_status answer(struct rv_chat_session *chat, struct ruvllm_error *err)
 {
     struct ruvllm_input input = {.struct_size = sizeof(input)};
     struct ruvllm_generate_params params = chat->params;
@@ -80,7 +80,7 @@ static ruvllm_status answer(struct rv_chat *chat, struct ruvllm_error *err)
     return rc;
 }
 
-ruvllm_status rv_chat_say(struct rv_chat *chat, const char *text, struct ruvllm_error *err)
+ruvllm_status rv_chat_session_say(struct rv_chat_session *chat, const char *text, struct ruvllm_error *err)
 {
     ruvllm_status rc = rv_conversation_push(&chat->conversation, "user", text, err);
 
@@ -93,7 +93,7 @@ ruvllm_status rv_chat_say(struct rv_chat *chat, const char *text, struct ruvllm_
     return rc;
 }
 
-ruvllm_status rv_chat_regenerate(struct rv_chat *chat, struct ruvllm_error *err)
+ruvllm_status rv_chat_session_regenerate(struct rv_chat_session *chat, struct ruvllm_error *err)
 {
     struct rv_conversation *c = &chat->conversation;
     char *old;
@@ -114,7 +114,7 @@ ruvllm_status rv_chat_regenerate(struct rv_chat *chat, struct ruvllm_error *err)
     return rc;
 }
 
-const char *rv_chat_advice(ruvllm_status status)
+const char *rv_chat_session_advice(ruvllm_status status)
 {
     return status == RUVLLM_TOO_LARGE ? "/clear forgets the conversation; 'ruvllm chat --ctx N' holds more of it"
                                       : NULL;
