@@ -182,8 +182,8 @@ static void names_in_messages_are_printable_and_short(void **state)
 
     (void)state;
     gguf_writer_init(&w);
-    gguf_writer_bool(&w, "a\n\x1b[31m\xff", 2);
-    refused(&w, RUVLLM_FORMAT, "metadata 'a??[31m?' has");
+    gguf_writer_bool(&w, "a\n\x1b[31m\x7f\xffz", 2);
+    refused(&w, RUVLLM_FORMAT, "metadata 'a??[31m??z' has");
     memset(name, 'n', 100);
     name[100] = '\0';
     snprintf(expected, sizeof(expected), "metadata '%.64s...'", name);
