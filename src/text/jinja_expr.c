@@ -258,7 +258,7 @@ ruvllm_status rv_jinja_parse_postfix(struct rv_jinja_parse_state *ps, struct rv_
         if (rc)
             break;
         ps->token++;
-        node->a = *out;
+        rv_jinja_parse_wrap(node, *out);
         *out = node;
         if (kind == RV_JINJA_MEMBER)
             rc = parse_dot(ps, node);
@@ -286,7 +286,7 @@ ruvllm_status rv_jinja_parse_filters(struct rv_jinja_parse_state *ps, struct rv_
         if (rc)
             break;
         node->text = ps->token++->text;
-        node->a = *out;
+        rv_jinja_parse_wrap(node, *out);
         *out = node;
         if (rv_jinja_parse_take_op(ps, "("))
             rc = parse_arguments(ps, &node->b);
@@ -349,7 +349,7 @@ static ruvllm_status parse_test(struct rv_jinja_parse_state *ps, struct rv_jinja
         if (ps->token->kind != RV_JINJA_TOKEN_NAME)
             return rv_jinja_parse_fail(ps, "expected the name of a test");
         node->text = ps->token++->text;
-        node->a = *out;
+        rv_jinja_parse_wrap(node, *out);
         *out = node;
         if (rv_jinja_parse_take_op(ps, "("))
             rc = parse_arguments(ps, &node->b);
@@ -435,7 +435,7 @@ static ruvllm_status parse_level(struct rv_jinja_parse_state *ps, int level, str
             break;
         node->op = op;
         node->line = line;
-        node->a = *out;
+        rv_jinja_parse_wrap(node, *out);
         *out = node;
         rc = parse_level(ps, level + 1, &node->b);
     }

@@ -21,6 +21,8 @@ RV_CHECKED ruvllm_status rv_jinja_parse_enter(struct rv_jinja_parse_state *ps);
 void rv_jinja_parse_leave(struct rv_jinja_parse_state *ps);
 RV_CHECKED ruvllm_status rv_jinja_parse_node(struct rv_jinja_parse_state *ps, enum rv_jinja_kind kind,
                                              struct rv_jinja_node **out);
+/* Makes `operand` the left operand of `node`. */
+void rv_jinja_parse_wrap(struct rv_jinja_node *node, struct rv_jinja_node *operand);
 bool rv_jinja_parse_is_op(const struct rv_jinja_parse_state *ps, const char *op);
 bool rv_jinja_parse_is_name(const struct rv_jinja_parse_state *ps, const char *name);
 /* Passes the token when it is the operator (the name); tells whether it was. */

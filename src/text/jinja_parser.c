@@ -55,6 +55,12 @@ ruvllm_status rv_jinja_parse_node(struct rv_jinja_parse_state *ps, enum rv_jinja
     return RUVLLM_OK;
 }
 
+void rv_jinja_parse_wrap(struct rv_jinja_node *node, struct rv_jinja_node *operand)
+{
+    node->a = operand;
+    operand->up = node;
+}
+
 static bool is_token(const struct rv_jinja_token *token, enum rv_jinja_token_kind kind, const char *text)
 {
     return token->kind == kind && token->text.len == strlen(text) &&
@@ -119,6 +125,18 @@ static ruvllm_status parse_block_until(struct rv_jinja_parse_state *ps, const ch
         return rc;
     ps->token += 2;
     return expect_close(ps);
+}
+
+/* A body that break and continue cannot leave. */
+static ruvllm_status parse_function_body(struct rv_jinja_parse_state *ps, const char *end, struct rv_jinja_node **body)
+{
+    int loop_depth = ps->loop_depth;
+    ruvllm_status rc;
+
+    ps->loop_depth = 0;
+    rc = parse_block_until(ps, end, body);
+    ps->loop_depth = loop_depth;
+    return rc;
 }
 
 /* ---- statements ----------------------------------------------------------------------------- */
@@ -261,12 +279,12 @@ static ruvllm_status parse_set(struct rv_jinja_parse_state *ps, struct rv_jinja_
         while (inner->a->kind == RV_JINJA_FILTER)
             inner = inner->a;
         node->a = inner->a;
-        inner->a = capture;
+        rv_jinja_parse_wrap(inner, capture);
         node->b = target;
     }
     if (!is_target(node->a) || node->a->kind == RV_JINJA_TUPLE)
         return rv_jinja_parse_fail(ps, "expected a variable or an attribute to set");
-    return parse_block_until(ps, "endset", &capture->body);
+    return parse_function_body(ps, "endset", &capture->body);
 }
 
 /* Parameters of a macro; the parenthesis was passed. */
@@ -296,18 +314,6 @@ static ruvllm_status parse_parameters(struct rv_jinja_parse_state *ps, struct rv
             return rv_jinja_parse_fail(ps, "expected ',' or ')'");
     }
     return RUVLLM_OK;
-}
-
-/* A body that break and continue cannot leave. */
-static ruvllm_status parse_function_body(struct rv_jinja_parse_state *ps, const char *end, struct rv_jinja_node **body)
-{
-    int loop_depth = ps->loop_depth;
-    ruvllm_status rc;
-
-    ps->loop_depth = 0;
-    rc = parse_block_until(ps, end, body);
-    ps->loop_depth = loop_depth;
-    return rc;
 }
 
 static ruvllm_status parse_macro(struct rv_jinja_parse_state *ps, struct rv_jinja_node *node)
@@ -346,7 +352,7 @@ static ruvllm_status parse_filter(struct rv_jinja_parse_state *ps, struct rv_jin
 
     if (rc == RUVLLM_OK)
         rc = rv_jinja_parse_filters(ps, capture, true, &node->a);
-    return rc ? rc : parse_block_until(ps, "endfilter", &capture->body);
+    return rc ? rc : parse_function_body(ps, "endfilter", &capture->body);
 }
 
 static ruvllm_status parse_jump(struct rv_jinja_parse_state *ps, struct rv_jinja_node *node)

@@ -81,6 +81,7 @@ struct rv_jinja_node {
     struct rv_jinja_node *a, *b, *c, *d;
     struct rv_jinja_node *body, *otherwise;
     struct rv_jinja_node *next;
+    struct rv_jinja_node *up; // the node whose `a` this is, where such nodes form a chain to the left
     int64_t integer;
     double real;
 };
