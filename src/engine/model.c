@@ -148,6 +148,26 @@ static ruvllm_status open_compute(struct ruvllm_model *m, const struct ruvllm_mo
     return rv_decoder_new(&m->decoder, &config, err);
 }
 
+/*
+ * Without weights the numbers are for people: a file that holds only a vocabulary, or an architecture that is not in
+ * the table, still has a tokenizer to use, and its shape stays empty.
+ */
+static void read_shape(struct ruvllm_model *m, const struct ruvllm_model_params *params)
+{
+    struct ruvllm_error why;
+    ruvllm_status rc = read_numbers(m, params, &why);
+
+    if (!rc)
+        rc = rv_manifest_init(&m->manifest, m->file, &m->hparams, &why);
+    if (!rc)
+        return;
+    rv_log(RUVLLM_LOG_INFO, "only the tokenizer can be used: %s", why.message);
+    rv_manifest_release(&m->manifest);
+    m->hparams = (struct rv_hparams){0};
+    m->max_context = 0;
+    m->max_batch = 0;
+}
+
 static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const struct ruvllm_model_params *params,
                                 struct ruvllm_error *err)
 {
@@ -167,8 +187,12 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
     rc = rv_vocab_loader_open(m->file, &m->vocab, err);
     if (!rc)
         rc = load_template(m, params, err);
-    if (rc || params->vocab_only)
+    if (rc)
         return rc;
+    if (params->vocab_only) {
+        read_shape(m, params);
+        return RUVLLM_OK;
+    }
     rc = read_numbers(m, params, err);
     if (!rc)
         rc = rv_manifest_init(&m->manifest, m->file, &m->hparams, err);
