@@ -414,15 +414,6 @@ class Perplexity(unittest.TestCase):
         self.assertIn(b"interrupted", out)
 
 
-@unittest.skipUnless(os.environ.get("RUVLLM_SLOW"), "slow: run by test_cli_slow")
-class PerplexityOfAWholeText(unittest.TestCase):
-    def test_the_figure_is_that_of_llama_perplexity(self):
-        found = run_json("perplexity", STORIES_TINY, "-f", Perplexity.TEXT, "--ctx", "256", "--json")
-        # data/README.md gives 3.939.
-        self.assertAlmostEqual(found["perplexity"], 3.939, delta=0.0039)
-        self.assertEqual(found["chunks"], found["tokens_in_text"] // 256)
-
-
 class BenchAndDoctor(unittest.TestCase):
     def test_bench(self):
         found = run_json("bench", STORIES_TINY, "-p", "32", "-n", "8", "-r", "3", "-t", "1,2", "--json", timeout=240)
