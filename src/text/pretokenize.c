@@ -5,7 +5,7 @@
  * one, and where a published pattern does not have that property it is written in an equivalent form that has
  * (noted beside it). Case-insensitive contractions are spelled out, so that U+017F is not taken for an s.
  *
- * Character classes are those of Unicode 15.1, also where PCRE2 is built with an older table: ids must not depend on
+ * Character classes are those of Unicode 15.1 also where PCRE2 is built with the table of 14: ids should not depend on
  * the machine. `\s` is spelled out because PCRE2 counts U+180E in.
  */
 #include "text/pretokenize.h"

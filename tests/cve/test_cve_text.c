@@ -2,12 +2,13 @@
  * The ways vocabularies and users' words have broken other engines: special ids outside the vocabulary and token
  * lengths that do not fit an int (CVE-2025-49847, CVE-2025-52566), special tokens spelled by users (CVE-2026-44222).
  */
+#include "alloc_meter.h"
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "engine/vocab_loader.h"
 #include "support/test.h"
 #include "support/tiny_vocab.h"
 #include "support/vocab_from_gguf.h"
+#include "text/text_stream.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -190,6 +191,67 @@ static void users_cannot_spell_special_tokens(void **state)
         check_injection(names[i]);
 }
 
+/* Makes the tiny vocabulary, tokenises and streams; the status of the first call that failed. */
+static ruvllm_status use_vocab(const char *text, struct ruvllm_error *err)
+{
+    static const char *const stops[] = {"never", "ever"};
+    struct rv_vocab *vocab = NULL;
+    struct rv_text_stream *stream = NULL;
+    struct rv_str piece;
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    bool stopped;
+    ruvllm_status rc = rv_vocab_new(&vocab, &tiny.spec, err);
+
+    if (!rc)
+        rc = rv_vocab_encode(vocab, text, strlen(text), NULL, RV_ENCODE_PARSE_SPECIAL, &ids, &n_ids, err);
+    if (!rc)
+        rc = rv_text_stream_new(&stream, vocab, stops, 2, err);
+    if (!rc)
+        rc = rv_text_stream_reserve(stream, n_ids, err);
+    for (size_t i = 0; !rc && i < n_ids; i++)
+        rc = rv_text_stream_push(stream, ids[i], &piece, &stopped, err);
+    if (!rc)
+        rc = rv_text_stream_finish(stream, &piece, err);
+    rv_text_stream_free(stream);
+    rv_free(ids);
+    rv_vocab_free(vocab);
+    return rc;
+}
+
+/* The first call fails, then the second, and so on until all succeed. PCRE2 does without its compiled code. */
+static void missing_memory_is_said_whichever_call_it_hits(void **state)
+{
+    static const char text[] = "hello<|im_end|> <tool> a word much longer than what is merged without a heap: "
+                               "hellohellohellohellohellohellohellohellohellohellohellohellohellohello \xFF";
+    static const char *const pres[] = {NULL, "gpt-2", "llama-bpe", "deepseek-coder"};
+
+    (void)state;
+    if (!alloc_meter_works())
+        skip();
+    for (size_t i = 0; i < sizeof(pres) / sizeof(pres[0]); i++) {
+        size_t n_refused = 0;
+        if (pres[i])
+            tiny_vocab_bpe(&tiny, pres[i]);
+        else
+            tiny_vocab_spm(&tiny);
+        for (size_t nth = 1;; nth++) {
+            struct ruvllm_error err = {0};
+            ruvllm_status rc;
+
+            alloc_meter_fail_at(nth);
+            rc = use_vocab(text, &err);
+            if (!alloc_meter_failed())
+                break;
+            if (rc && (rc != RUVLLM_NO_MEMORY || !strstr(err.message, "cannot")))
+                fail_msg("call %zu: %s '%s'", nth, ruvllm_status_name(rc), err.message);
+            n_refused += rc != RUVLLM_OK;
+        }
+        assert_true(n_refused >= 15);
+        assert_ok(use_vocab(text, err));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +260,7 @@ int main(void)
         cmocka_unit_test(huge_counts_are_refused_unread),
         cmocka_unit_test(long_special_tokens_are_refused),
         cmocka_unit_test(users_cannot_spell_special_tokens),
+        cmocka_unit_test(missing_memory_is_said_whichever_call_it_hits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
