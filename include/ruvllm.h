@@ -343,7 +343,7 @@ struct ruvllm_token_logprob {
 struct ruvllm_chunk {
     const char *text; // whole UTF-8 characters, NUL-terminated; may be empty while a character or stop string forms
     size_t text_len;
-    int32_t token;
+    int32_t token;    // -1 in a last piece that was held back until the end
     const struct ruvllm_token_logprob *logprobs; // the chosen token first, then the alternatives, best first
     size_t n_logprobs;
 };

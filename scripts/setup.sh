@@ -19,7 +19,7 @@ jobs=$(nproc)
 packages=(
     build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
-    libcmocka-dev scdoc tmux
+    libcmocka-dev scdoc tmux ccache
 )
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -88,14 +88,27 @@ fetch_llama() {
     rm -rf "$work"
 }
 
+# clang 14 calls the macros of the AMX instructions __AMXINT8__ and so on; ggml looks for the names that later
+# releases and GCC use, and without them leaves its AMX kernels out silently.
+amx_flags() {
+    local macros
+    macros=$(clang -march=native -dM -E -x c /dev/null 2>/dev/null)
+    if grep -q __AMXINT8__ <<<"$macros" && ! grep -q __AMX_INT8__ <<<"$macros"; then
+        printf '%s' '-D__AMX_TILE__ -D__AMX_INT8__ -D__AMX_BF16__'
+    fi
+}
+
 # ggml is built with clang because GCC 12 drops stores to the AMX tile configuration, and without OpenMP
 # because its own thread pool is the one we drive.
-common=(
-    -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DBUILD_SHARED_LIBS=ON
-    -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF
-    -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_WEBUI=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_BUILD_APP=OFF
-    "-DCMAKE_INSTALL_RPATH=\$ORIGIN;\$ORIGIN/../lib"
-)
+common=() # filled once the compiler is there to be asked
+set_common_options() {
+    common=(
+        -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DBUILD_SHARED_LIBS=ON
+        -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF
+        -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_WEBUI=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_BUILD_APP=OFF
+        "-DCMAKE_INSTALL_RPATH=\$ORIGIN;\$ORIGIN/../lib" "-DCMAKE_C_FLAGS=$(amx_flags)" "-DCMAKE_CXX_FLAGS=$(amx_flags)"
+    )
+}
 
 build_part() { # name "targets; empty = all, then install" cmake-options...
     local name=$1 targets=$2
@@ -103,12 +116,13 @@ build_part() { # name "targets; empty = all, then install" cmake-options...
     local prefix=$deps/$name build=$deps/build-$name
     current "$prefix" "$targets" "${common[@]}" "$@" && return
     say "building $name (minutes, once); log: $build.log"
-    rm -rf "$prefix" "$build"
+    rm -rf "$build"
     mkdir -p "$build"
     {
         cmake -S "$deps/llama.cpp" -B "$build" "${common[@]}" "$@" -DCMAKE_INSTALL_PREFIX="$prefix"
         if [ -n "$targets" ]; then
             cmake --build "$build" -j "$jobs" --target $targets
+            rm -rf "$prefix" # only now: what is there stays usable while its successor is built
             mkdir -p "$prefix/bin"
             local t
             for t in $targets; do
@@ -119,6 +133,7 @@ build_part() { # name "targets; empty = all, then install" cmake-options...
             cp -P "$build"/bin/*.so* "$prefix/lib/"
         else
             cmake --build "$build" -j "$jobs"
+            rm -rf "$prefix"
             cmake --install "$build"
         fi
     } >"$build.log" 2>&1 || {
@@ -139,7 +154,7 @@ sanitized() { # name -fsanitize flags
 build_llama() {
     build_part release "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF
     build_part tools "llama-bench llama-perplexity llama-quantize" -DCMAKE_BUILD_TYPE=Release \
-        -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_COMMON=ON
+        -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_COMMON=ON -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON
     build_part rpc "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF -DGGML_RPC=ON
     sanitized asan "-fsanitize=address,undefined -fno-omit-frame-pointer"
     sanitized tsan "-fsanitize=thread"
@@ -155,6 +170,9 @@ install_node_references() {
 
 mkdir -p "$deps"
 install_packages
+# The builds differ in a few files only; the compiler cache makes those after the first one short.
+export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=$deps/ccache
+set_common_options
 fetch_llama
 build_llama
 install_node_references

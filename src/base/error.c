@@ -29,6 +29,7 @@ static ruvllm_error_kind default_kind(ruvllm_status status)
     }
 }
 
+RV_PRINTF(4, 0)
 static void fill(struct ruvllm_error *err, ruvllm_status status, ruvllm_error_kind kind, const char *format,
                  va_list args)
 {

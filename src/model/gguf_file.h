@@ -2,6 +2,11 @@
  * Our own GGUF reader. The file is memory-mapped read-only; every count, length, offset and size is checked
  * against the file before use; memory taken while parsing is bounded by the file's size. ggml's reader never
  * sees the file. Versions 2 and 3, little-endian, all metadata types, every tensor type ggml can hold.
+ *
+ * The file must stay as it is while it is open: replacing it by a rename is safe (the mapping keeps the old one),
+ * but truncating or overwriting it in place is the operator's fault for now and may end the process.
+ *
+ * Messages do not name the file; whoever has its path adds it.
  */
 #ifndef RV_MODEL_GGUF_FILE_H
 #define RV_MODEL_GGUF_FILE_H
@@ -33,16 +38,19 @@ enum rv_gguf_type {
 struct rv_gguf_tensor {
     struct rv_str name;
     enum ggml_type type;
-    int n_dims;
+    int n_dims;         // 0 (a single number) to 4
     int64_t ne[4];      // 1 beyond n_dims; each at least 1
     uint64_t offset;    // from the start of the file
     uint64_t n_bytes;   // offset + n_bytes <= file size
     const void *data;   // in the mapping
 };
 
-/* The file must be regular. Refused: no GGUF, damaged, unknown types, overlapping or misplaced tensors, repeated names. */
+/*
+ * The file must be regular (else INVALID). Damaged files, overlapping or misplaced tensors and repeated names are
+ * FORMAT; versions, byte orders and tensor types this build cannot read are UNSUPPORTED. *out is NULL on failure.
+ */
 RV_CHECKED ruvllm_status rv_gguf_file_open(struct rv_gguf_file **out, const char *path, struct ruvllm_error *err);
-/* The same over bytes the caller keeps alive (tests and fuzzing). */
+/* The same over bytes the caller keeps alive (tests and fuzzing); `data` may be NULL when len is 0. */
 RV_CHECKED ruvllm_status rv_gguf_file_open_memory(struct rv_gguf_file **out, const void *data, size_t len,
                                                   struct ruvllm_error *err);
 void rv_gguf_file_close(struct rv_gguf_file *file);
@@ -80,7 +88,10 @@ RV_CHECKED ruvllm_status rv_gguf_file_str(const struct rv_gguf_file *file, const
 /* Element type and count of an array. */
 RV_CHECKED ruvllm_status rv_gguf_file_array(const struct rv_gguf_file *file, const char *key, enum rv_gguf_type *type,
                                             size_t *n, struct ruvllm_error *err);
-/* Copies of whole arrays, converted to the asked type; *out is the caller's (rv_free), NULL when n is 0. */
+/*
+ * Copies of whole arrays, converted to the asked type; *out is the caller's (rv_free), NULL when n is 0. The strings
+ * point into the file. Floats must be finite and fit, integers must fit; flags count as 0 and 1 in array_i32.
+ */
 RV_CHECKED ruvllm_status rv_gguf_file_array_str(const struct rv_gguf_file *file, const char *key, struct rv_str **out,
                                                 size_t *n, struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_gguf_file_array_f32(const struct rv_gguf_file *file, const char *key, float **out,

@@ -1,0 +1,202 @@
+/* Model options and opening a model. */
+#include "model_options.h"
+
+#include "interrupt.h"
+#include "output.h"
+#include "progress.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PARAM(field) offsetof(struct rv_model_options, params.field)
+
+/* In the order of ruvllm_rope_scaling, whose first value, "from the model", is what no option means. */
+static const char *const rope_scalings[] = {"model", "none", "linear", "ntk", "yarn", NULL};
+
+const struct rv_option rv_model_options_file[RV_MODEL_OPTIONS_N_FILE] = {
+    {.name = "model",
+     .short_name = 'm',
+     .value = "FILE",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct rv_model_options, path),
+     .help = "The GGUF file, instead of the first argument"},
+    {.name = "template-sha256",
+     .value = "HEX",
+     .type = RV_OPTION_STRING,
+     .offset = PARAM(template_sha256),
+     .help = "Refuse the model unless its chat template has this hash (see 'ruvllm info')"},
+};
+
+const struct rv_option rv_model_options_compute[RV_MODEL_OPTIONS_N_COMPUTE] = {
+    {.name = "ctx",
+     .short_name = 'c',
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .max = INT32_MAX,
+     .offset = PARAM(max_context),
+     .help = "Tokens of context, prompt and answer together; 0 is all the model was trained for (default 4096, or "
+             "less if the model was trained for less)"},
+    {.name = "batch",
+     .short_name = 'b',
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .min = 1,
+     .max = INT32_MAX,
+     .offset = PARAM(max_batch),
+     .help = "Prompt tokens computed at once (default 512)"},
+    {.name = "device",
+     .value = "NAME",
+     .type = RV_OPTION_STRING,
+     .offset = PARAM(device),
+     .help = "Where to compute: a name from 'ruvllm doctor', or auto (default RUVLLM_DEVICE, else auto)"},
+    {.name = "no-mmap",
+     .type = RV_OPTION_UNFLAG,
+     .offset = PARAM(use_mmap),
+     .help = "Read the weights into memory instead of using the file's pages"},
+    {.name = "no-repack",
+     .type = RV_OPTION_UNFLAG,
+     .offset = PARAM(repack),
+     .help = "Keep the weights laid out as in the file: loads faster, computes slower"},
+};
+
+const struct rv_option rv_model_options_threads[RV_MODEL_OPTIONS_N_THREADS] = {
+    {.name = "threads",
+     .short_name = 't',
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .max = 1024,
+     .offset = PARAM(n_threads),
+     .help = "Threads to compute with; 0 is one per physical core (default 0)"},
+};
+
+const struct rv_option rv_model_options_rope[RV_MODEL_OPTIONS_N_ROPE] = {
+    {.name = "rope-scaling",
+     .value = "KIND",
+     .type = RV_OPTION_CHOICE,
+     .choices = rope_scalings,
+     .offset = offsetof(struct rv_model_options, rope_scaling),
+     .help = "Stretch positions beyond the trained context: none, linear, ntk or yarn (default model: what the file "
+             "says)"},
+    {.name = "rope-scale",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .max = 1024,
+     .offset = PARAM(rope_scale),
+     .help = "How many times the trained context is to fit (default 0: the file's)"},
+    {.name = "rope-freq-base",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .max = 1e12,
+     .offset = PARAM(rope_freq_base),
+     .help = "Base of the rotation frequencies (default 0: the file's)"},
+    {.name = "rope-original-context",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .max = INT32_MAX,
+     .offset = PARAM(rope_original_context),
+     .help = "YaRN: the context the model was trained with (default 0: the file's)"},
+    {.name = "yarn-extrapolation",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = -1,
+     .max = 1,
+     .offset = PARAM(yarn_extrapolation),
+     .help = "YaRN: share of extrapolation, 0 to 1 (default -1: what goes with the scaling)"},
+    {.name = "yarn-attention",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .max = 100,
+     .offset = PARAM(yarn_attention),
+     .help = "YaRN: factor on the attention's magnitude (default 0: the file's, or 1)"},
+    {.name = "yarn-beta-fast",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .max = 1e6,
+     .offset = PARAM(yarn_beta_fast),
+     .help = "YaRN: rotations above which nothing is interpolated (default 0: 32)"},
+    {.name = "yarn-beta-slow",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .max = 1e6,
+     .offset = PARAM(yarn_beta_slow),
+     .help = "YaRN: rotations below which all is interpolated (default 0: 1)"},
+};
+
+void rv_model_options_init(struct rv_model_options *options)
+{
+    const char *device = getenv("RUVLLM_DEVICE");
+
+    *options = (struct rv_model_options){.params = ruvllm_model_params_default()};
+    if (device && *device)
+        options->params.device = device;
+    options->rope_scaling = RUVLLM_ROPE_FROM_MODEL;
+}
+
+int rv_model_options_settle(struct rv_model_options *options, const struct rv_command *command,
+                            struct rv_arguments *args)
+{
+    char hint[96];
+    struct ruvllm_error err = {0};
+    struct stat st;
+
+    if (!options->path)
+        options->path = rv_options_shift(args);
+    if (!options->path) {
+        snprintf(hint, sizeof(hint), "ruvllm %s model.gguf; 'ruvllm %s --help' has examples", command->name,
+                 command->name);
+        rv_output_error(hint, "no model given");
+        return RV_EXIT_USAGE;
+    }
+    if (stat(options->path, &st) != 0) {
+        bool is_missing = errno == ENOENT || errno == ENOTDIR;
+
+        rv_fail_errno(&err, errno, "cannot find model '%s'", options->path);
+        return rv_output_failure(
+            &err,
+            is_missing ? "MODEL is the path of a .gguf file; names from a model hub are not supported yet" : NULL);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        rv_output_error("name the .gguf file inside it", "model '%s' is a folder", options->path);
+        return RV_EXIT_FAILURE;
+    }
+    return RV_EXIT_OK;
+}
+
+int rv_model_options_open(const struct rv_model_options *options, ruvllm_model **out, struct ruvllm_model_info *info)
+{
+    struct ruvllm_model_params params = options->params;
+    struct ruvllm_error err = {0};
+    struct rv_progress progress;
+    char label[64];
+    ruvllm_status rc;
+
+    *out = NULL;
+    snprintf(label, sizeof(label), "loading %s", rv_model_options_base_name(options->path));
+    rv_progress_init(&progress, label);
+    params.rope_scaling = (ruvllm_rope_scaling)options->rope_scaling;
+    params.on_progress = rv_progress_on_load;
+    params.progress_user = &progress;
+    rc = ruvllm_model_open(out, options->path, &params, &err);
+    rv_progress_clear(&progress);
+    if (rc)
+        return rv_output_failure(&err, NULL);
+    info->struct_size = sizeof(*info);
+    rc = ruvllm_model_info_get(*out, info, &err);
+    if (rc) {
+        ruvllm_model_close(*out);
+        *out = NULL;
+        return rv_output_failure(&err, NULL);
+    }
+    return RV_EXIT_OK;
+}
+
+const char *rv_model_options_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
+}

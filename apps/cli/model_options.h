@@ -1,0 +1,67 @@
+/*
+ * The options every command with a model shares, and opening the model they describe.
+ *
+ * MODEL is the first argument or `-m`. It is a path now; names from a hub come later, and the error for a path
+ * that does not exist says so.
+ */
+#ifndef RV_CLI_MODEL_OPTIONS_H
+#define RV_CLI_MODEL_OPTIONS_H
+
+#include "options.h"
+
+struct rv_model_options {
+    const char *path;
+    struct ruvllm_model_params params;
+    int32_t rope_scaling; // index into the option's choices
+};
+
+/* All of them as groups for a command whose options begin with `struct rv_model_options` at `offset`. */
+extern const struct rv_option rv_model_options_file[];    // -m, --template-sha256
+extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --no-mmap, --no-repack
+extern const struct rv_option rv_model_options_threads[]; // --threads
+extern const struct rv_option rv_model_options_rope[];
+
+enum {
+    RV_MODEL_OPTIONS_N_FILE = 2,
+    RV_MODEL_OPTIONS_N_COMPUTE = 5,
+    RV_MODEL_OPTIONS_N_THREADS = 1,
+    RV_MODEL_OPTIONS_N_ROPE = 8
+};
+
+#define RV_MODEL_GROUP_FILE(offset)                                                                                    \
+    {                                                                                                                  \
+        "Model", rv_model_options_file, RV_MODEL_OPTIONS_N_FILE, offset                                                \
+    }
+#define RV_MODEL_GROUP_COMPUTE(offset)                                                                                 \
+    {                                                                                                                  \
+        "Computing", rv_model_options_compute, RV_MODEL_OPTIONS_N_COMPUTE, offset                                      \
+    }
+#define RV_MODEL_GROUP_THREADS(offset)                                                                                 \
+    {                                                                                                                  \
+        NULL, rv_model_options_threads, RV_MODEL_OPTIONS_N_THREADS, offset                                             \
+    }
+#define RV_MODEL_GROUP_ROPE(offset)                                                                                    \
+    {                                                                                                                  \
+        "Positions (RoPE)", rv_model_options_rope, RV_MODEL_OPTIONS_N_ROPE, offset                                     \
+    }
+
+void rv_model_options_init(struct rv_model_options *options);
+
+/*
+ * Settles which model is meant (-m, else the first of `args`, which it takes out) and that it can be a file.
+ * Returns 0, or the exit code after saying what is wrong.
+ */
+RV_CHECKED int rv_model_options_settle(struct rv_model_options *options, const struct rv_command *command,
+                                       struct rv_arguments *args);
+
+/*
+ * Opens the settled model with a progress line on standard error. Returns 0, or the exit code (130 after
+ * Ctrl-C) after saying what is wrong; *out is NULL then.
+ */
+RV_CHECKED int rv_model_options_open(const struct rv_model_options *options, ruvllm_model **out,
+                                     struct ruvllm_model_info *info);
+
+/* The path without its folders. */
+const char *rv_model_options_base_name(const char *path);
+
+#endif

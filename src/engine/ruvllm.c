@@ -1,0 +1,385 @@
+/*
+ * The public API's door: checks arguments, fills in defaults, takes the model, calls the part that does the work.
+ * No logic lives here.
+ */
+#include "ruvllm.h"
+
+#include "base/alloc.h"
+#include "engine/generate.h"
+#include "engine/input.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static ruvllm_status fail_null(struct ruvllm_error *err, const char *what)
+{
+    return rv_fail(err, RUVLLM_INVALID, "'%s' is NULL", what);
+}
+
+/*
+ * Copies a caller's struct, which may be shorter than ours (an older caller) but not longer (a newer one, whose wishes
+ * we would silently drop). Both begin with struct_size; `ours` holds the defaults.
+ */
+static ruvllm_status take_struct(void *ours, size_t size, const void *theirs, const char *what,
+                                 struct ruvllm_error *err)
+{
+    size_t their_size;
+
+    if (!theirs)
+        return RUVLLM_OK;
+    memcpy(&their_size, theirs, sizeof(their_size));
+    if (their_size < sizeof(size_t) || their_size > size)
+        return rv_fail(err, RUVLLM_INVALID, "'struct_size' of %s is %zu; this library knows up to %zu", what,
+                       their_size, size);
+    memcpy(ours, theirs, their_size);
+    return RUVLLM_OK;
+}
+
+/* The other direction: fills as much as the caller has room for. */
+static ruvllm_status give_struct(void *theirs, const void *ours, size_t size, const char *what,
+                                 struct ruvllm_error *err)
+{
+    size_t their_size;
+
+    memcpy(&their_size, theirs, sizeof(their_size));
+    if (their_size < sizeof(size_t) || their_size > size)
+        return rv_fail(err, RUVLLM_INVALID, "'struct_size' of %s is %zu; this library knows up to %zu", what,
+                       their_size, size);
+    memcpy((char *)theirs + sizeof(size_t), (const char *)ours + sizeof(size_t), their_size - sizeof(size_t));
+    return RUVLLM_OK;
+}
+
+size_t ruvllm_device_count(void)
+{
+    return rv_device_count();
+}
+
+ruvllm_status ruvllm_device_at(size_t index, struct ruvllm_device_info *out, struct ruvllm_error *err)
+{
+    struct ruvllm_device_info info = {.struct_size = sizeof(info)};
+    ruvllm_status rc;
+
+    if (!out)
+        return fail_null(err, "out");
+    rc = rv_device_describe(index, &info, err);
+    return rc ? rc : give_struct(out, &info, sizeof(info), "ruvllm_device_info", err);
+}
+
+struct ruvllm_model_params ruvllm_model_params_default(void)
+{
+    return (struct ruvllm_model_params){.struct_size = sizeof(struct ruvllm_model_params),
+                                        .max_context = 4096,
+                                        .max_batch = 512,
+                                        .use_mmap = true,
+                                        .repack = true,
+                                        .yarn_extrapolation = -1.0f};
+}
+
+struct ruvllm_generate_params ruvllm_generate_params_default(void)
+{
+    return (struct ruvllm_generate_params){.struct_size = sizeof(struct ruvllm_generate_params),
+                                           .max_tokens = 256,
+                                           .temperature = 0.7f,
+                                           .top_p = 0.9f,
+                                           .typical_p = 1.0f,
+                                           .repetition_penalty = 1.1f,
+                                           .penalty_window = 64,
+                                           .n_logprobs = -1};
+}
+
+ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path, const struct ruvllm_model_params *params,
+                                struct ruvllm_error *err)
+{
+    struct ruvllm_model_params ours = ruvllm_model_params_default();
+    ruvllm_status rc;
+
+    if (!out)
+        return fail_null(err, "out");
+    *out = NULL;
+    if (!path)
+        return fail_null(err, "path");
+    rc = take_struct(&ours, sizeof(ours), params, "ruvllm_model_params", err);
+    return rc ? rc : rv_model_open(out, path, &ours, err);
+}
+
+void ruvllm_model_close(ruvllm_model *model)
+{
+    rv_model_close(model);
+}
+
+ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_model_info *out, struct ruvllm_error *err)
+{
+    struct ruvllm_model_info info = {.struct_size = sizeof(info)};
+    const struct rv_hparams *h;
+
+    if (!model || !out)
+        return fail_null(err, model ? "out" : "model");
+    h = &model->hparams;
+    info.name = model->name;
+    info.architecture = h->arch ? h->arch->name : "";
+    info.quantization = model->quantization;
+    info.tokenizer = rv_vocab_description(model->vocab);
+    info.device = model->device ? rv_device_name(model->device) : "";
+    info.template_sha256 = model->chat_template ? rv_chat_template_sha256(model->chat_template) : "";
+    info.n_params = model->manifest.n_params;
+    info.file_bytes = rv_gguf_file_n_bytes(model->file);
+    info.n_layers = h->n_layers;
+    info.n_embd = h->n_embd;
+    info.n_heads = h->n_heads;
+    info.n_kv_heads = h->n_kv_heads;
+    info.head_dim = h->head_dim;
+    info.n_vocab = h->arch ? h->n_vocab : (int32_t)rv_vocab_n_tokens(model->vocab);
+    info.trained_context = h->trained_context;
+    info.context = model->max_context;
+    info.sliding_window = h->window;
+    info.bos_token = rv_vocab_bos(model->vocab);
+    info.eos_token = rv_vocab_eos(model->vocab);
+    info.size = ruvllm_model_size_of(info.n_params);
+    info.has_chat_template = model->template_source != NULL;
+    info.tied_embeddings = model->manifest.tied;
+    return give_struct(out, &info, sizeof(info), "ruvllm_model_info", err);
+}
+
+const char *ruvllm_model_chat_template(const ruvllm_model *model)
+{
+    return model ? model->template_source : NULL;
+}
+
+/* Resident pages from the system's own account; 0 where there is none. */
+static uint64_t resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*u %llu", &pages) != 1)
+        pages = 0;
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_memory_stats *out,
+                                      struct ruvllm_error *err)
+{
+    struct ruvllm_memory_stats stats = {.struct_size = sizeof(stats)};
+
+    if (!model || !out)
+        return fail_null(err, model ? "out" : "model");
+    stats.weights_mapped = model->weights.mapped_bytes;
+    stats.weights_allocated = model->weights.allocated_bytes;
+    stats.kv_bytes = model->kv ? rv_kv_cache_n_bytes(model->kv) : 0;
+    stats.compute_bytes = model->decoder ? rv_decoder_n_bytes(model->decoder) : 0;
+    stats.process_rss = resident_bytes();
+    return give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
+}
+
+ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
+                              size_t *n_tokens, struct ruvllm_error *err)
+{
+    struct ruvllm_input ours = {0};
+    ruvllm_status rc;
+
+    if (!model || !input || !tokens || !n_tokens)
+        return rv_fail(err, RUVLLM_INVALID, "model, input, tokens and n_tokens must not be NULL");
+    rc = take_struct(&ours, sizeof(ours), input, "ruvllm_input", err);
+    return rc ? rc : rv_input_tokens(model, &ours, tokens, n_tokens, err);
+}
+
+ruvllm_status ruvllm_detokenize(const ruvllm_model *model, const int32_t *tokens, size_t n_tokens, bool with_special,
+                                char **text, size_t *text_len, struct ruvllm_error *err)
+{
+    struct rv_buf buf;
+    ruvllm_status rc;
+
+    if (!model || (!tokens && n_tokens) || !text)
+        return rv_fail(err, RUVLLM_INVALID, "model, tokens and text must not be NULL");
+    *text = NULL;
+    rv_buf_init(&buf, SIZE_MAX / 2);
+    rv_vocab_decode(model->vocab, tokens, n_tokens, with_special, &buf);
+    rc = rv_buf_status(&buf, "the text", err);
+    if (!rc) {
+        *text = rv_buf_take(&buf, text_len);
+        if (!*text)
+            rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the text");
+    }
+    rv_buf_release(&buf);
+    return rc;
+}
+
+ruvllm_status ruvllm_apply_template(const ruvllm_model *model, const struct ruvllm_message *messages,
+                                    size_t n_messages, char **text, size_t *text_len, struct ruvllm_error *err)
+{
+    struct rv_buf buf;
+    ruvllm_status rc;
+
+    if (!model || !messages || !text)
+        return rv_fail(err, RUVLLM_INVALID, "model, messages and text must not be NULL");
+    *text = NULL;
+    rv_buf_init(&buf, 1 << 20);
+    rc = rv_input_render(model, messages, n_messages, &buf, NULL, err);
+    if (!rc) {
+        *text = rv_buf_take(&buf, text_len);
+        if (!*text)
+            rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the text");
+    }
+    rv_buf_release(&buf);
+    return rc;
+}
+
+ruvllm_status ruvllm_generate(ruvllm_model *model, const struct ruvllm_input *input,
+                              const struct ruvllm_generate_params *params, struct ruvllm_response **out,
+                              struct ruvllm_error *err)
+{
+    if (!out)
+        return fail_null(err, "out");
+    return ruvllm_generate_stream(model, input, params, NULL, NULL, out, err);
+}
+
+ruvllm_status ruvllm_generate_stream(ruvllm_model *model, const struct ruvllm_input *input,
+                                     const struct ruvllm_generate_params *params, ruvllm_chunk_fn on_chunk, void *user,
+                                     struct ruvllm_response **out, struct ruvllm_error *err)
+{
+    struct ruvllm_generate_params our_params = ruvllm_generate_params_default();
+    struct ruvllm_input our_input = {0};
+    ruvllm_status rc;
+
+    if (out)
+        *out = NULL;
+    if (!model || !input)
+        return fail_null(err, model ? "input" : "model");
+    rc = take_struct(&our_params, sizeof(our_params), params, "ruvllm_generate_params", err);
+    if (!rc)
+        rc = take_struct(&our_input, sizeof(our_input), input, "ruvllm_input", err);
+    if (!rc)
+        rc = rv_model_acquire(model, err);
+    if (rc)
+        return rc;
+    rc = rv_generate(model, &our_input, &our_params, on_chunk, user, out, err);
+    rv_model_yield(model);
+    return rc;
+}
+
+void ruvllm_response_free(struct ruvllm_response *response)
+{
+    rv_generate_response_free(response);
+}
+
+struct forward {
+    float *next;
+    size_t row_len;
+};
+
+static void copy_rows(void *user, float *rows, int32_t n_rows)
+{
+    struct forward *f = user;
+    size_t n = (size_t)n_rows * f->row_len;
+
+    memcpy(f->next, rows, n * sizeof(*rows));
+    f->next += n;
+}
+
+ruvllm_status ruvllm_forward(ruvllm_model *model, const int32_t *tokens, size_t n_tokens, size_t first, float *logits,
+                             size_t logits_cap, struct ruvllm_error *err)
+{
+    struct ruvllm_input input = {.struct_size = sizeof(input), .tokens = tokens, .n_tokens = n_tokens};
+    struct forward f = {.next = logits};
+    int32_t *checked = NULL;
+    size_t n_checked, needed;
+    ruvllm_status rc;
+
+    if (!model || !tokens || !logits)
+        return rv_fail(err, RUVLLM_INVALID, "model, tokens and logits must not be NULL");
+    if (n_tokens == 0 || first >= n_tokens)
+        return rv_fail(err, RUVLLM_INVALID, "row %zu of %zu tokens does not exist", first, n_tokens);
+    rc = rv_model_acquire(model, err);
+    if (rc)
+        return rc;
+    f.row_len = (size_t)model->hparams.n_vocab;
+    if (n_tokens > (size_t)model->max_context)
+        rc = rv_fail(err, RUVLLM_TOO_LARGE, "%zu tokens do not fit a context of %d", n_tokens, model->max_context);
+    else if (!rv_size_mul(n_tokens - first, f.row_len, &needed) || needed > logits_cap)
+        rc = rv_fail(err, RUVLLM_INVALID, "'logits' has room for %zu floats, %zu rows of %zu are asked for",
+                     logits_cap, n_tokens - first, f.row_len);
+    if (!rc)
+        rc = rv_input_tokens(model, &input, &checked, &n_checked, err);
+    if (!rc) {
+        rv_model_rewind(model, 0);
+        rc = rv_model_advance(model, checked, (int32_t)n_tokens, (int32_t)(n_tokens - first), RV_DECODER_LOGITS,
+                              copy_rows, &f, err);
+    }
+    rv_free(checked);
+    rv_model_yield(model);
+    return rc;
+}
+
+struct pooling {
+    double *sum;
+    size_t n_embd;
+};
+
+static void add_rows(void *user, float *rows, int32_t n_rows)
+{
+    struct pooling *p = user;
+
+    for (int32_t row = 0; row < n_rows; row++) {
+        for (size_t i = 0; i < p->n_embd; i++)
+            p->sum[i] += (double)rows[(size_t)row * p->n_embd + i];
+    }
+}
+
+/* Mean of the final states, scaled to length 1. */
+static ruvllm_status embed(struct ruvllm_model *model, const int32_t *tokens, size_t n_tokens, float *out,
+                           struct ruvllm_error *err)
+{
+    struct pooling p = {.n_embd = (size_t)model->hparams.n_embd};
+    double length = 0;
+    ruvllm_status rc;
+
+    if (n_tokens == 0)
+        return rv_fail(err, RUVLLM_INVALID, "there is nothing to embed");
+    if (n_tokens > (size_t)model->max_context)
+        return rv_fail(err, RUVLLM_TOO_LARGE, "the input has %zu tokens, the context holds %d", n_tokens,
+                       model->max_context);
+    p.sum = rv_calloc(p.n_embd, sizeof(*p.sum));
+    if (!p.sum)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate an embedding");
+    rv_model_rewind(model, 0);
+    rc = rv_model_advance(model, tokens, (int32_t)n_tokens, (int32_t)n_tokens, RV_DECODER_HIDDEN, add_rows, &p, err);
+    for (size_t i = 0; i < p.n_embd; i++)
+        length += p.sum[i] * p.sum[i];
+    length = length > 0 ? sqrt(length) : 1;
+    for (size_t i = 0; i < p.n_embd && !rc; i++)
+        out[i] = (float)(p.sum[i] / length);
+    rv_free(p.sum);
+    return rc;
+}
+
+ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input, float *out, size_t out_cap,
+                           struct ruvllm_error *err)
+{
+    struct ruvllm_input ours = {0};
+    int32_t *tokens = NULL;
+    size_t n_tokens;
+    ruvllm_status rc;
+
+    if (!model || !input || !out)
+        return rv_fail(err, RUVLLM_INVALID, "model, input and out must not be NULL");
+    rc = take_struct(&ours, sizeof(ours), input, "ruvllm_input", err);
+    if (!rc)
+        rc = rv_model_acquire(model, err);
+    if (rc)
+        return rc;
+    if (out_cap < (size_t)model->hparams.n_embd)
+        rc = rv_fail(err, RUVLLM_INVALID, "'out' has room for %zu floats, the embedding has %d", out_cap,
+                     model->hparams.n_embd);
+    if (!rc)
+        rc = rv_input_tokens(model, &ours, &tokens, &n_tokens, err);
+    if (!rc)
+        rc = embed(model, tokens, n_tokens, out, err);
+    rv_free(tokens);
+    rv_model_yield(model);
+    return rc;
+}

@@ -1,0 +1,145 @@
+/*
+ * Queries, keys and values; RoPE; the cache; ggml's flash attention.
+ *
+ * The projections come in three layouts (one matrix, q apart from k and v, all apart), which differ only in how many
+ * multiplications give the same three views.
+ */
+#include "graph/attention.h"
+
+/* Heads of the rows: each [head_dim, heads, rows]. */
+struct heads {
+    struct ggml_tensor *q, *k, *v;
+    struct ggml_tensor *qk; // q and k as neighbours in memory, where one matrix made them; else NULL
+};
+
+/* `n_heads` heads starting `first` values into each row of x [n, rows]. */
+static struct ggml_tensor *view_heads(const struct rv_build *b, struct ggml_tensor *x, int32_t n_heads, int32_t first)
+{
+    int32_t dim = b->hparams->head_dim;
+    size_t size = ggml_element_size(x);
+
+    return ggml_view_3d(b->ctx, x, dim, n_heads, x->ne[1], (size_t)dim * size, x->nb[1], (size_t)first * size);
+}
+
+static struct heads project(const struct rv_build *b, const struct rv_layer_weights *l, struct ggml_tensor *x,
+                            struct ggml_tensor *x_q)
+{
+    const struct rv_hparams *h = b->hparams;
+    int32_t n_q = rv_hparams_n_q(h), n_kv = rv_hparams_n_kv(h);
+    struct heads out = {0};
+
+    if (l->qkv) {
+        struct ggml_tensor *all = rv_build_linear(b, l->qkv, l->qkv_b, x); /* [n_q + 2 n_kv, rows] */
+        out.q = view_heads(b, all, h->n_heads, 0);
+        out.k = view_heads(b, all, h->n_kv_heads, n_q);
+        out.v = view_heads(b, all, h->n_kv_heads, n_q + n_kv);
+        out.qk = view_heads(b, all, h->n_heads + h->n_kv_heads, 0);
+        return out;
+    }
+    if (x_q)
+        out.q = view_heads(b, rv_build_linear(b, l->q, l->q_b, x_q), h->n_heads, 0);
+    if (l->kv) {
+        struct ggml_tensor *both = rv_build_linear(b, l->kv, l->kv_b, x); /* [2 n_kv, rows] */
+        out.k = view_heads(b, both, h->n_kv_heads, 0);
+        out.v = view_heads(b, both, h->n_kv_heads, n_kv);
+    } else {
+        out.k = view_heads(b, rv_build_linear(b, l->k, l->k_b, x), h->n_kv_heads, 0);
+        out.v = view_heads(b, rv_build_linear(b, l->v, l->v_b, x), h->n_kv_heads, 0);
+    }
+    return out;
+}
+
+static struct ggml_tensor *rotate(const struct rv_build *b, int32_t layer, struct ggml_tensor *x,
+                                  struct ggml_tensor *pos)
+{
+    const struct rv_rope *r = &b->hparams->rope;
+    bool windowed = b->hparams->layer_has_window[layer];
+    int mode = b->hparams->arch->rope_neox ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
+
+    return ggml_rope_ext(b->ctx, x, pos, b->rope_factors, r->n_dims, mode, r->original_context,
+                         windowed ? r->freq_base_window : r->freq_base,
+                         windowed ? r->freq_scale_window : r->freq_scale, r->ext_factor, r->attn_factor, r->beta_fast,
+                         r->beta_slow);
+}
+
+/* Norms of queries and keys, then positions. Where q and k are neighbours and bare, one node turns both. */
+static void normalise_and_rotate(const struct rv_build *b, int32_t layer, struct heads *heads,
+                                 struct ggml_tensor *q_pos)
+{
+    const struct rv_layer_weights *l = &b->weights->layers[layer];
+    const struct rv_hparams *h = b->hparams;
+
+    if (heads->qk && !l->q_norm && !l->k_norm) {
+        struct ggml_tensor *qk = rotate(b, layer, heads->qk, b->in.pos); /* [head_dim, heads + kv heads, rows] */
+        heads->q = ggml_view_3d(b->ctx, qk, h->head_dim, h->n_heads, qk->ne[2], qk->nb[1], qk->nb[2], 0);
+        heads->k = ggml_view_3d(b->ctx, qk, h->head_dim, h->n_kv_heads, qk->ne[2], qk->nb[1], qk->nb[2],
+                                (size_t)h->n_heads * qk->nb[1]);
+        return;
+    }
+    if (heads->q) {
+        if (l->q_norm)
+            heads->q = rv_build_norm(b, heads->q, l->q_norm, NULL);
+        heads->q = rotate(b, layer, heads->q, q_pos);
+    }
+    if (l->k_norm)
+        heads->k = rv_build_norm(b, heads->k, l->k_norm, NULL);
+    heads->k = rotate(b, layer, heads->k, b->in.pos);
+}
+
+/* Writes rows of heads [head_dim, kv heads, rows] to their cells. */
+static void store(const struct rv_build *b, struct ggml_tensor *cache, struct ggml_tensor *heads)
+{
+    struct ggml_tensor *rows = ggml_permute(b->ctx, heads, 0, 2, 1, 3); /* [head_dim, rows, kv heads] */
+
+    ggml_build_forward_expand(b->graph, ggml_set_rows(b->ctx, cache, rows, b->in.cells));
+}
+
+/* The cells attention looks at: [head_dim, n_kv, kv heads]. */
+static struct ggml_tensor *view_cells(struct rv_build *b, struct ggml_tensor *cache)
+{
+    struct ggml_tensor *view = ggml_view_3d(b->ctx, cache, cache->ne[0], b->n_kv, cache->ne[2], cache->nb[1],
+                                            cache->nb[2], 0);
+
+    b->kv_views[b->n_kv_views++] = view;
+    return view;
+}
+
+static struct ggml_tensor *attend(struct rv_build *b, int32_t layer, struct ggml_tensor *q, struct ggml_tensor *mask)
+{
+    const struct rv_hparams *h = b->hparams;
+    struct ggml_tensor *out;
+
+    q = ggml_permute(b->ctx, q, 0, 2, 1, 3); /* [head_dim, rows, heads] */
+    out = ggml_flash_attn_ext(b->ctx, q, view_cells(b, rv_kv_cache_k(b->kv, layer)),
+                              view_cells(b, rv_kv_cache_v(b->kv, layer)), mask, h->attention_scale, 0.0f,
+                              h->attention_cap);
+    ggml_prec_set_acc(out, GGML_PREC_F32);
+    return ggml_reshape_2d(b->ctx, out, rv_hparams_n_q(h), out->ne[2]); /* [n_q, rows] */
+}
+
+struct ggml_tensor *rv_attention(struct rv_build *b, int32_t layer, struct ggml_tensor *x, enum rv_attention_rows rows)
+{
+    const struct rv_layer_weights *l = &b->weights->layers[layer];
+    const struct rv_build_inputs *in = &b->in;
+    bool windowed = b->hparams->layer_has_window[layer] && in->window;
+    bool narrow = rows == RV_ATTENTION_OUT && in->out_rows; // fewer results than rows
+    bool early = narrow && !l->qkv;                         // ... and the queries can already be only those
+    struct ggml_tensor *mask = windowed ? in->window : in->mask;
+    struct ggml_tensor *x_q = x, *out;
+    struct heads heads;
+
+    if (early) {
+        x_q = ggml_get_rows(b->ctx, x, in->out_rows);
+        mask = windowed ? in->out_window : in->out_mask;
+    }
+    heads = project(b, l, x, rows == RV_ATTENTION_NONE ? NULL : x_q);
+    normalise_and_rotate(b, layer, &heads, early ? in->out_pos : in->pos);
+    store(b, rv_kv_cache_k(b->kv, layer), heads.k);
+    store(b, rv_kv_cache_v(b->kv, layer), heads.v);
+    if (rows == RV_ATTENTION_NONE)
+        return NULL;
+    out = attend(b, layer, heads.q, mask);
+    if (narrow && !early)
+        out = ggml_get_rows(b->ctx, out, in->out_rows);
+    return rv_build_linear(b, l->o, l->o_b, out); /* [n_embd, rows] */
+}

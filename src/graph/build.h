@@ -1,0 +1,46 @@
+/*
+ * What the parts of the graph share while one is built: the model's numbers, the input tensors, the list of views to
+ * adjust afterwards. Lives as long as the graph.
+ */
+#ifndef RV_GRAPH_BUILD_H
+#define RV_GRAPH_BUILD_H
+
+#include "kv/kv_cache.h"
+#include "model/weights.h"
+
+/* Tensors filled before each step. Rows are the batch's; "out" ones belong to the rows that are read out. */
+struct rv_build_inputs {
+    struct ggml_tensor *tokens;     /* [n_rows] I32 */
+    struct ggml_tensor *pos;        /* [n_rows] I32 */
+    struct ggml_tensor *cells;      /* [n_rows] I64: where keys and values go */
+    struct ggml_tensor *mask;       /* [n_kv, n_rows] F16 */
+    struct ggml_tensor *window;     /* [n_kv, n_rows] F16: layers with a sliding window; NULL: none has one */
+    struct ggml_tensor *out_rows;   /* [n_out] I32; NULL when every row is read out */
+    struct ggml_tensor *out_pos;    /* [n_out] I32; NULL likewise */
+    struct ggml_tensor *out_mask;   /* [n_kv, n_out] F16; NULL likewise */
+    struct ggml_tensor *out_window; /* [n_kv, n_out] F16; NULL likewise */
+};
+
+struct rv_build {
+    struct ggml_context *ctx;
+    struct ggml_cgraph *graph;
+    const struct rv_hparams *hparams;
+    const struct rv_weights *weights;
+    const struct rv_kv_cache *kv;
+    struct ggml_tensor *rope_factors; /* [n_rot / 2] or NULL */
+    int32_t n_rows;
+    int32_t n_out;
+    int32_t n_kv;
+    struct rv_build_inputs in;
+    struct ggml_tensor **kv_views; // 2 a layer: what attention reads; their ne[1] is n_kv
+    int32_t n_kv_views;
+};
+
+/* Norm of the architecture's kind, times `scale`, plus `bias` where there is one. */
+struct ggml_tensor *rv_build_norm(const struct rv_build *b, struct ggml_tensor *x, struct ggml_tensor *scale,
+                                  struct ggml_tensor *bias);
+/* w x, plus `bias` where there is one. */
+struct ggml_tensor *rv_build_linear(const struct rv_build *b, struct ggml_tensor *w, struct ggml_tensor *bias,
+                                    struct ggml_tensor *x);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Tokens to logits: the decoder graph of a model on its device, driven by the architecture's traits. Owns the
+ * graph, the scratch memory and the input tensors; borrows model and key-value cache.
+ *
+ * A graph is built when the number of rows or of results changes and reused as long as they stay; how far
+ * attention looks back is adjusted in place, so a run of decode steps builds nothing and allocates nothing.
+ *
+ * Single owner: one thread at a time.
+ */
+#ifndef RV_GRAPH_DECODER_H
+#define RV_GRAPH_DECODER_H
+
+#include "graph/batch.h"
+#include "kv/kv_cache.h"
+#include "model/weights.h"
+
+struct rv_decoder;
+
+struct rv_decoder_config {
+    const struct rv_hparams *hparams;
+    const struct rv_weights *weights;
+    const struct rv_device *device;
+    struct rv_kv_cache *kv;
+    int32_t max_rows; // largest batch
+    int32_t max_context;
+};
+
+/* Reserves scratch memory for the largest batch at full context. */
+RV_CHECKED ruvllm_status rv_decoder_new(struct rv_decoder **out, const struct rv_decoder_config *config,
+                                        struct ruvllm_error *err);
+void rv_decoder_free(struct rv_decoder *decoder);
+uint64_t rv_decoder_n_bytes(const struct rv_decoder *decoder); // scratch
+
+/* What a step is for. */
+enum rv_decoder_result {
+    RV_DECODER_LOGITS,
+    RV_DECODER_HIDDEN, // states after the final norm, without the head
+};
+
+/*
+ * Computes a batch and keeps its keys and values. On success *rows points at n_out rows of n_vocab logits or
+ * n_embd states (NULL when n_out is 0), valid and writable until the next call. A batch that does not fit the cache is
+ * TOO_LARGE and changes nothing. After a BACKEND failure the sequences of the batch must be trimmed.
+ */
+RV_CHECKED ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *batch,
+                                        enum rv_decoder_result result, float **rows, struct ruvllm_error *err);
+
+#endif
