@@ -3,7 +3,6 @@
  * CVE-2025-61620, CVE-2025-62426: a template or its arguments that never end. Ours reaches nothing but the
  * names listed here, and every bound answers INVALID at once.
  */
-#include "base/clock.h"
 #include "support/jinja.h"
 #include "text/jinja_builtin.h"
 
@@ -112,13 +111,23 @@ static void injected_attributes_lead_nowhere(void **state)
         test_jinja_fails(failing[i], NULL, "cannot ");
 }
 
+/* Time this process computed: others may be busy on the machine. */
+static int64_t cpu_us(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+}
+
 static void fails_quickly(const char *source, const char *json, const char *message)
 {
     struct rusage usage;
-    int64_t start = rv_clock_us(), took;
+    int64_t start = cpu_us(), took;
 
     test_jinja_fails(source, json, message);
-    took = rv_clock_us() - start;
+    took = cpu_us() - start;
     if (took > MAX_BOMB_US)
         fail_msg("%.100s took %lld us", source, (long long)took);
     assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
@@ -138,11 +147,14 @@ static void cpu_bombs_run_out_of_steps(void **state)
                   NULL, "nests deeper");
     fails_quickly("{% macro m(n) %}{% if n %}{% for i in range(9) %}{{ m(n - 1) }}{% endfor %}{% endif %}{% endmacro "
                   "%}{{ m(9) }}",
-                  NULL, "steps");
+                  NULL, "more than");
     fails_quickly("{% set s = 'a' * 500000 %}{% for i in range(99999) %}{% set x = s.count('aaaaaaaab') %}{% endfor %}",
                   NULL, "steps");
     fails_quickly("{% set s = 'a' * 400000 %}{% set t = 'a' * 200000 ~ 'b' %}{{ t in s }}", NULL, "steps");
     fails_quickly("{% set s = 'a' * 400000 %}{% for i in range(99999) %}{{ s is lower and '' }}{% endfor %}", NULL, "");
+    fails_quickly(
+        "{% for i in range(99999) %}{{ u|upper|length }}{% endfor %}",
+        "{\"u\": \"\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\"}", "");
     fails_quickly("{% set s = ' ' * 900000 %}{% for i in range(99999) %}{{ s|trim }}{% endfor %}", NULL, "steps");
     fails_quickly("{% set s = 'a' * 900000 %}{{ s[::-1] }}", NULL, "steps");
     fails_quickly("{{ range(99999)|map('string')|list|unique }}", NULL, "steps");
