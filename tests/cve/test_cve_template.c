@@ -69,8 +69,7 @@ static void injected_attributes_lead_nowhere(void **state)
         "{{ [].__class__ }}{{ {}.__class__ }}{{ (1).__class__ }}{{ none.__class__ }}",
         "{{ range.__globals__ }}{{ namespace.__init__.__globals__ }}{{ dict.__init__ }}",
         "{{ messages.__class__ }}{{ messages.__init__ }}",
-        "{{ cycler }}{{ joiner }}{{ lipsum }}{{ self }}{{ config }}{{ request }}{{ url_for }}{{ get_flashed_messages "
-        "}}",
+        "{{ cycler }}{{ joiner }}{{ lipsum }}{{ self }}{{ config }}{{ request }}{{ url_for }}",
         "{{ cycler.__init__.__globals__.os }}",
         "{{ self._TemplateReference__context }}",
         "{{ x.constructor }}{{ ''.constructor.constructor }}{{ {}.__proto__ }}",

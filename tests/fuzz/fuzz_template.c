@@ -32,7 +32,8 @@ static ruvllm_status add_message(struct rv_jinja_run *run, struct rv_jinja_list 
     return rc ? rc : rv_jinja_list_push(run, messages, message);
 }
 
-static ruvllm_status add_messages(struct rv_jinja_run *run, struct rv_jinja_scope *globals, const char *text, size_t len)
+static ruvllm_status add_messages(struct rv_jinja_run *run, struct rv_jinja_scope *globals, const char *text,
+                                  size_t len)
 {
     struct rv_jinja_value messages;
     ruvllm_status rc = rv_jinja_list_new(run, MAX_MESSAGES, &messages);
