@@ -85,19 +85,14 @@ static ruvllm_status read_version(struct rv_gguf_parse *p, struct cursor *c, str
     return RUVLLM_OK;
 }
 
-/* Counts that the file has no room for are refused here, before anything is allocated for them. */
+/* The count of tensors is judged in read_tensors, where the alignment is known. */
 static ruvllm_status read_counts(struct cursor *c, uint64_t *n_tensors, uint64_t *n_kvs, struct ruvllm_error *err)
 {
-    uint64_t left;
-
     if (!take_u64(c, n_tensors) || !take_u64(c, n_kvs))
         return rv_fail(err, RUVLLM_FORMAT, "file ends within its header");
-    left = c->len - c->at;
-    if (*n_kvs > left / MIN_KV_BYTES)
+    if (*n_kvs > (c->len - c->at) / MIN_KV_BYTES)
         return rv_fail(err, RUVLLM_FORMAT, "file claims %" PRIu64 " metadata entries, which do not fit into it",
                        *n_kvs);
-    if (*n_tensors > (left - *n_kvs * MIN_KV_BYTES) / MIN_TENSOR_BYTES)
-        return rv_fail(err, RUVLLM_FORMAT, "file claims %" PRIu64 " tensors, which do not fit into it", *n_tensors);
     return RUVLLM_OK;
 }
 
@@ -356,7 +351,7 @@ static int compare_names(const void *left, const void *right)
     return compare_bytes((*a)->name.data, (*a)->name.len, (*b)->name.data, (*b)->name.len);
 }
 
-/* Each tensor aligned and inside the data section, which begins at the next aligned place after `end`. */
+/* Each tensor aligned and inside the data section, which begins at `start`. */
 static ruvllm_status check_places(const struct rv_gguf_parse *p, uint64_t start, struct ruvllm_error *err)
 {
     char label[RV_GGUF_VALUE_LABEL];

@@ -15,33 +15,38 @@
 
 static atomic_bool is_running;
 static atomic_size_t total;
+static atomic_size_t n_until_failure; // 0: none is to come
+static atomic_bool has_failed;
 
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *ptr, size_t bytes);
 
-static void count(size_t bytes)
+/* False when this call is the one to fail. */
+static bool count(size_t bytes)
 {
-    if (atomic_load(&is_running))
-        atomic_fetch_add(&total, bytes);
+    if (!atomic_load(&is_running))
+        return true;
+    atomic_fetch_add(&total, bytes);
+    if (atomic_load(&n_until_failure) == 0 || atomic_fetch_sub(&n_until_failure, 1) != 1)
+        return true;
+    atomic_store(&has_failed, true);
+    return false;
 }
 
 void *malloc(size_t bytes)
 {
-    count(bytes);
-    return __libc_malloc(bytes);
+    return count(bytes) ? __libc_malloc(bytes) : NULL;
 }
 
 void *calloc(size_t n, size_t size)
 {
-    count(n * size);
-    return __libc_calloc(n, size);
+    return count(n * size) ? __libc_calloc(n, size) : NULL;
 }
 
 void *realloc(void *ptr, size_t bytes)
 {
-    count(bytes);
-    return __libc_realloc(ptr, bytes);
+    return count(bytes) ? __libc_realloc(ptr, bytes) : NULL;
 }
 
 bool alloc_meter_works(void)
@@ -61,6 +66,20 @@ size_t alloc_meter_stop(void)
     return atomic_load(&total);
 }
 
+void alloc_meter_fail_at(size_t nth)
+{
+    atomic_store(&has_failed, false);
+    atomic_store(&n_until_failure, nth);
+    alloc_meter_start();
+}
+
+bool alloc_meter_failed(void)
+{
+    alloc_meter_stop();
+    atomic_store(&n_until_failure, 0);
+    return atomic_load(&has_failed);
+}
+
 #else
 
 bool alloc_meter_works(void)
@@ -75,6 +94,16 @@ void alloc_meter_start(void)
 size_t alloc_meter_stop(void)
 {
     return 0;
+}
+
+void alloc_meter_fail_at(size_t nth)
+{
+    (void)nth;
+}
+
+bool alloc_meter_failed(void)
+{
+    return false;
 }
 
 #endif

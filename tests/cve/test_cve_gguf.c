@@ -340,6 +340,67 @@ static void the_meter_itself_counts(void **state)
     free(block);
 }
 
+/* Opens a small file, copies its arrays and describes it; the status of the first call that failed. */
+static ruvllm_status use_file(const char *bytes, size_t len, struct ruvllm_error *err)
+{
+    struct rv_gguf_file *file = NULL;
+    struct rv_str *strings = NULL;
+    int32_t *integers = NULL;
+    float *floats = NULL;
+    char *json = NULL;
+    size_t n;
+    ruvllm_status rc = rv_gguf_file_open_memory(&file, bytes, len, err);
+
+    if (!rc)
+        rc = rv_gguf_file_array_str(file, "words", &strings, &n, err);
+    if (!rc)
+        rc = rv_gguf_file_array_f32(file, "numbers", &floats, &n, err);
+    if (!rc)
+        rc = rv_gguf_file_array_i32(file, "numbers", &integers, &n, err);
+    if (!rc)
+        rc = rv_gguf_inspect_memory(bytes, len, &json, err);
+    rv_free(json);
+    rv_free(strings);
+    rv_free(integers);
+    rv_free(floats);
+    rv_gguf_file_close(file);
+    return rc;
+}
+
+/* The first call fails, then the second, and so on until all succeed. Only sorting can do without its memory. */
+static void missing_memory_is_said_whichever_call_it_hits(void **state)
+{
+    struct gguf_writer w;
+    size_t len, nth, n_refused = 0;
+    char *bytes;
+
+    (void)state;
+    if (!alloc_meter_works())
+        skip();
+    gguf_writer_init(&w);
+    gguf_writer_array_str(&w, "words", (const char *const[]){"one", "two\xff"}, 2);
+    gguf_writer_array(&w, "numbers", RV_GGUF_I32, (int32_t[]){1, 2, 3, 4, 5, 6, 7, 8, 9}, 9);
+    gguf_writer_str(&w, "\xff", "text");
+    gguf_writer_tensor(&w, "a\xff", GGML_TYPE_F32, 1, (int64_t[]){3}, NULL);
+    gguf_writer_tensor(&w, "b", GGML_TYPE_F32, 1, (int64_t[]){3}, NULL);
+    bytes = gguf_writer_finish(&w, &len);
+    for (nth = 1;; nth++) {
+        struct ruvllm_error err = {0};
+        ruvllm_status rc;
+
+        alloc_meter_fail_at(nth);
+        rc = use_file(bytes, len, &err);
+        if (!alloc_meter_failed())
+            break;
+        if (rc && (rc != RUVLLM_NO_MEMORY || !strstr(err.message, "cannot allocate")))
+            fail_msg("call %zu: %s '%s'", nth, ruvllm_status_name(rc), err.message);
+        n_refused += rc != RUVLLM_OK;
+    }
+    assert_true(n_refused >= 15);
+    assert_ok(use_file(bytes, len, err));
+    free(bytes);
+}
+
 /* ---- class 4: types that are not what they seem ---------------------------------------------- */
 
 /* CVE-2025-0317 and CVE-2024-8063 divided by what a file said; here that is the alignment and the block size. */
@@ -530,6 +591,7 @@ int main(void)
         cmocka_unit_test(files_of_the_smallest_entries_stay_within_the_memory_bound),
         cmocka_unit_test(a_real_model_stays_within_the_memory_bound),
         cmocka_unit_test(the_meter_itself_counts),
+        cmocka_unit_test(missing_memory_is_said_whichever_call_it_hits),
         cmocka_unit_test(nothing_is_divided_by_zero),
         cmocka_unit_test(a_key_the_reader_itself_uses_is_not_trusted_to_have_its_type),
         cmocka_unit_test(type_numbers_outside_their_table_are_refused),

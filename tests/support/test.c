@@ -36,6 +36,16 @@ void test_need_file(const char *path)
     skip();
 }
 
+void test_need_data(void)
+{
+    const char *path = test_data("README.md");
+
+    if (access(path, R_OK) == 0)
+        return;
+    fprintf(stderr, "\n*** REAL-DATA TEST SKIPPED: '%s' is not there; set RUVLLM_TEST_DATA\n\n", path);
+    exit(77);
+}
+
 char *test_read_file(const char *path, size_t *len)
 {
     FILE *file = fopen(path, "rb");

@@ -21,6 +21,8 @@ const char *test_data(const char *name);
 const char *test_model(const char *name);
 /* Skips the running case, loudly, unless the file is readable. */
 void test_need_file(const char *path);
+/* For suites that are nothing without the data: ends the program as skipped, loudly, when it is not there. */
+void test_need_data(void);
 /* Whole file with a NUL after it, for the caller to free(); fails the case when it cannot be read. */
 char *test_read_file(const char *path, size_t *len);
 /* A fresh path for a temporary file; removed at exit. */

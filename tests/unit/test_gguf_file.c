@@ -51,6 +51,7 @@ static void write_arrays(struct gguf_writer *w)
     gguf_writer_array(w, "array.i32", RV_GGUF_I32, (int32_t[]){INT32_MIN, 4, 5}, 3);
     gguf_writer_array(w, "array.u64", RV_GGUF_U64, (uint64_t[]){6, UINT64_MAX}, 2);
     gguf_writer_array(w, "array.i64", RV_GGUF_I64, (int64_t[]){-7, 7}, 2);
+    gguf_writer_array(w, "array.i64.low", RV_GGUF_I64, (int64_t[]){-7, (int64_t)INT32_MIN - 1}, 2);
     gguf_writer_array(w, "array.f32", RV_GGUF_F32, (float[]){0.5f, -2.0f}, 2);
     gguf_writer_array(w, "array.f32.nan", RV_GGUF_F32, (float[]){0.5f, NAN}, 2);
     gguf_writer_array(w, "array.f64", RV_GGUF_F64, (double[]){0.125}, 1);
@@ -236,6 +237,8 @@ static void integer_arrays_convert_when_every_element_fits(void **state)
     }
     assert_fails(rv_gguf_file_array_i32(file, "array.u32.large", &integers, &n, &fault), RUVLLM_FORMAT, fault,
                  "'array.u32.large' has a value that is no i32");
+    assert_fails(rv_gguf_file_array_i32(file, "array.i64.low", &integers, &n, &fault), RUVLLM_FORMAT, fault,
+                 "is no i32");
     assert_fails(rv_gguf_file_array_i32(file, "array.u64", &integers, &n, &fault), RUVLLM_FORMAT, fault, "is no i32");
 }
 

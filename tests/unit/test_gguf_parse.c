@@ -182,8 +182,8 @@ static void names_in_messages_are_printable_and_short(void **state)
 
     (void)state;
     gguf_writer_init(&w);
-    gguf_writer_bool(&w, "a\n\x1b[31m\xff", 2);
-    refused(&w, RUVLLM_FORMAT, "metadata 'a??[31m?' has");
+    gguf_writer_bool(&w, "a\n\x1b[31m\x7f\xffz", 2);
+    refused(&w, RUVLLM_FORMAT, "metadata 'a??[31m??z' has");
     memset(name, 'n', 100);
     name[100] = '\0';
     snprintf(expected, sizeof(expected), "metadata '%.64s...'", name);
@@ -348,8 +348,10 @@ static void every_beginning_of_a_file_is_refused(void **state)
     gguf_writer_init(&w);
     gguf_writer_str(&w, "general.architecture", "llama");
     gguf_writer_array_str(&w, "tokens", words_of, 3);
-    gguf_writer_tensor(&w, "a", GGML_TYPE_F32, 2, (int64_t[]){4, 2}, NULL);
-    gguf_writer_tensor(&w, "b", GGML_TYPE_Q8_0, 1, (int64_t[]){64}, NULL);
+    /* Names so long that the count of tensors stays believable when the second description is cut. */
+    gguf_writer_tensor(&w, "a.rather.long.name.for.a.tensor.of.two.dimensions", GGML_TYPE_F32, 2, (int64_t[]){4, 2},
+                       NULL);
+    gguf_writer_tensor(&w, "another.long.name.for.a.tensor.of.one.dimension", GGML_TYPE_Q8_0, 1, (int64_t[]){64}, NULL);
     file = gguf_writer_finish(&w, &len);
     for (size_t cut = 0; cut < len; cut++) {
         struct ruvllm_error err = {0};

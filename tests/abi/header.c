@@ -1,0 +1,30 @@
+/* The public header by itself, twice, as C99 and as C++11: compiled, never run. */
+#include "ruvllm.h"
+
+#include "ruvllm.h"
+
+/* What is frozen: a changed layout makes an array of negative size. */
+typedef char error_layout_is_frozen[sizeof(struct ruvllm_error) == 264 ? 1 : -1];
+typedef char message_is_last[offsetof(struct ruvllm_error, message) == 8 ? 1 : -1];
+typedef char model_params_start_with_their_size[offsetof(struct ruvllm_model_params, struct_size) == 0 ? 1 : -1];
+typedef char generate_params_start_with_their_size[offsetof(struct ruvllm_generate_params, struct_size) == 0 ? 1 : -1];
+typedef char input_starts_with_its_size[offsetof(struct ruvllm_input, struct_size) == 0 ? 1 : -1];
+
+ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);
+
+ruvllm_status use_the_header(const char *path, struct ruvllm_error *err)
+{
+    struct ruvllm_model_params params = ruvllm_model_params_default();
+    struct ruvllm_response *answer = NULL;
+    ruvllm_model *model = NULL;
+    struct ruvllm_input input;
+    ruvllm_status rc = ruvllm_model_open(&model, path, &params, err);
+
+    if (rc != RUVLLM_OK)
+        return rc;
+    input.struct_size = sizeof(input);
+    rc = ruvllm_generate(model, &input, NULL, &answer, err);
+    ruvllm_response_free(answer);
+    ruvllm_model_close(model);
+    return rc;
+}

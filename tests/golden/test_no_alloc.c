@@ -1,0 +1,81 @@
+/*
+ * The decode loop allocates nothing after warm-up: malloc is counted for the whole process, ggml included, from
+ * the tenth token of an answer to its last, across a change of attention length.
+ */
+#include "alloc_meter.h"
+#include "support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST = 10, LAST = 200 };
+
+struct counts {
+    int n_chunks;
+    size_t bytes;
+};
+
+static bool on_chunk(void *user, const struct ruvllm_chunk *chunk)
+{
+    struct counts *c = user;
+
+    (void)chunk;
+    c->n_chunks++;
+    if (c->n_chunks == FIRST)
+        alloc_meter_start();
+    if (c->n_chunks == LAST)
+        c->bytes = alloc_meter_stop();
+    return true;
+}
+
+static void generate(const char *path, float temperature)
+{
+    struct ruvllm_generate_params params = ruvllm_generate_params_default();
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = "Once upon a time", .text_len = 16};
+    static const char *const stops[] = {"a string that never comes", "nor this"};
+    struct counts counts = {0};
+    ruvllm_model *model;
+
+    if (!alloc_meter_works()) {
+        fprintf(stderr, "the sanitizer's malloc cannot be counted: nothing to see in this build\n");
+        return;
+    }
+    assert_ok(ruvllm_model_open(&model, path, NULL, err));
+    params.max_tokens = LAST + 5;
+    params.temperature = temperature;
+    params.ignore_eos = true;
+    params.n_logprobs = 5;
+    params.top_k = 40;
+    params.min_p = 0.01f;
+    params.frequency_penalty = 0.1f;
+    params.stop = stops;
+    params.n_stop = 2;
+    assert_ok(ruvllm_generate_stream(model, &input, &params, on_chunk, &counts, NULL, err));
+    assert_true(counts.n_chunks >= LAST);
+    assert_int_equal(counts.bytes, 0);
+    ruvllm_model_close(model);
+}
+
+static void decoding_f16_allocates_nothing(void **state)
+{
+    (void)state;
+    test_need_file(test_data("models/stories15M-f16.gguf"));
+    generate(test_data("models/stories15M-f16.gguf"), 0.8f);
+}
+
+static void decoding_quantised_weights_allocates_nothing(void **state)
+{
+    (void)state;
+    test_need_file(test_model("minimind2-26m-q4_k_m.gguf"));
+    generate(test_model("minimind2-26m-q4_k_m.gguf"), 0.0f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoding_f16_allocates_nothing),
+        cmocka_unit_test(decoding_quantised_weights_allocates_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
