@@ -30,9 +30,9 @@ void parity_open(struct parity *parity, const char *oracle_path, const char *our
     params.max_context = n_ctx;
     params.max_batch = PARITY_BATCH;
     params.n_threads = n_threads();
+    parity->oracle = oracle_open(oracle_path, n_ctx, n_threads()); // first: it silences ggml's chatter
     assert_ok(ruvllm_model_open(&parity->model, our_path, &params, err));
     assert_ok(ruvllm_model_info_get(parity->model, &info, err));
-    parity->oracle = oracle_open(oracle_path, n_ctx, n_threads());
     parity->n_vocab = (size_t)oracle_n_vocab(parity->oracle);
     assert_int_equal(info.n_vocab, parity->n_vocab);
     n_floats = (size_t)n_ctx * parity->n_vocab;
