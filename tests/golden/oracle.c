@@ -27,7 +27,26 @@ static void log_errors(enum ggml_log_level level, const char *text, void *user)
         fputs(text, stderr);
 }
 
-struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads)
+static void override_rope(struct llama_context_params *params, const struct oracle_rope *rope)
+{
+    static const enum llama_rope_scaling_type kinds[] = {
+        [ORACLE_ROPE_FROM_MODEL] = LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED,
+        [ORACLE_ROPE_NONE] = LLAMA_ROPE_SCALING_TYPE_NONE,
+        [ORACLE_ROPE_LINEAR] = LLAMA_ROPE_SCALING_TYPE_LINEAR,
+        [ORACLE_ROPE_YARN] = LLAMA_ROPE_SCALING_TYPE_YARN,
+    };
+
+    params->rope_scaling_type = kinds[rope->scaling];
+    params->rope_freq_scale = rope->freq_scale;
+    params->rope_freq_base = rope->freq_base;
+    params->yarn_orig_ctx = rope->original_context;
+    if (rope->beta_fast > 0)
+        params->yarn_beta_fast = rope->beta_fast;
+    if (rope->beta_slow > 0)
+        params->yarn_beta_slow = rope->beta_slow;
+}
+
+struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads, const struct oracle_rope *rope)
 {
     struct oracle *oracle = calloc(1, sizeof(*oracle));
     struct llama_model_params model_params = llama_model_default_params();
@@ -43,6 +62,8 @@ struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads)
     params.n_ubatch = ORACLE_BATCH;
     params.n_threads = n_threads;
     params.n_threads_batch = n_threads;
+    if (rope)
+        override_rope(&params, rope);
     oracle->ctx = llama_init_from_model(oracle->model, params);
     if (!oracle->ctx)
         fail_msg("libllama cannot make a context for '%s'", path);

@@ -11,8 +11,18 @@
 
 struct oracle;
 
-/* Fails the running case when the model cannot be loaded. */
-struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads);
+/* What libllama is told about rope over the file's word. */
+struct oracle_rope {
+    enum { ORACLE_ROPE_FROM_MODEL, ORACLE_ROPE_NONE, ORACLE_ROPE_LINEAR, ORACLE_ROPE_YARN } scaling;
+    float freq_scale; // 0: the file's, here and below
+    float freq_base;
+    float beta_fast;
+    float beta_slow;
+    uint32_t original_context;
+};
+
+/* Fails the running case when the model cannot be loaded. `rope` may be NULL. */
+struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads, const struct oracle_rope *rope);
 void oracle_close(struct oracle *oracle);
 
 int32_t oracle_n_vocab(const struct oracle *oracle);

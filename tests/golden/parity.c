@@ -20,9 +20,9 @@ static int32_t n_threads(void)
     return n >= 1 && n <= 64 ? (int32_t)n : 2;
 }
 
-void parity_open(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx)
+static void open_both(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx,
+                      const struct oracle_rope *rope, struct ruvllm_model_params params)
 {
-    struct ruvllm_model_params params = ruvllm_model_params_default();
     struct ruvllm_model_info info = {.struct_size = sizeof(info)};
     size_t n_floats;
 
@@ -30,7 +30,7 @@ void parity_open(struct parity *parity, const char *oracle_path, const char *our
     params.max_context = n_ctx;
     params.max_batch = PARITY_BATCH;
     params.n_threads = n_threads();
-    parity->oracle = oracle_open(oracle_path, n_ctx, n_threads()); // first: it silences ggml's chatter
+    parity->oracle = oracle_open(oracle_path, n_ctx, n_threads(), rope); // first: it silences ggml's chatter
     assert_ok(ruvllm_model_open(&parity->model, our_path, &params, err));
     assert_ok(ruvllm_model_info_get(parity->model, &info, err));
     parity->n_vocab = (size_t)oracle_n_vocab(parity->oracle);
@@ -40,6 +40,17 @@ void parity_open(struct parity *parity, const char *oracle_path, const char *our
     parity->ours = malloc(n_floats * sizeof(float));
     assert_non_null(parity->theirs);
     assert_non_null(parity->ours);
+}
+
+void parity_open(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx)
+{
+    open_both(parity, oracle_path, our_path, n_ctx, NULL, ruvllm_model_params_default());
+}
+
+void parity_open_rope(struct parity *parity, const char *path, int32_t n_ctx, const struct oracle_rope *theirs,
+                      const struct ruvllm_model_params *ours)
+{
+    open_both(parity, path, path, n_ctx, theirs, *ours);
 }
 
 void parity_close(struct parity *parity)

@@ -19,6 +19,7 @@ rv_parity_group(minimind ARGS minimind LABELS slow data)
 rv_parity_group(synth ARGS synth LABELS slow data)
 
 rv_suite(test_mutation.c LABELS slow LIBS golden_support TIMEOUT 1200)
+rv_suite(test_rope_override.c LABELS slow data LIBS golden_support TIMEOUT 600)
 
 add_test(NAME test_perplexity COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/test_perplexity.py)
 set_tests_properties(test_perplexity PROPERTIES LABELS "slow;data" TIMEOUT 1200 SKIP_RETURN_CODE 77

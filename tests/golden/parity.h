@@ -20,6 +20,9 @@ struct parity {
 
 /* Opens `oracle_path` with libllama and `our_path` with us, for sequences of up to n_ctx tokens. Fails the case. */
 void parity_open(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx);
+/* The same for one file, with words about rope over the file's own: `theirs` and `ours` should mean the same. */
+void parity_open_rope(struct parity *parity, const char *path, int32_t n_ctx, const struct oracle_rope *theirs,
+                      const struct ruvllm_model_params *ours);
 void parity_close(struct parity *parity);
 
 /* Adds the divergence of all positions of one sequence to `sum`. */
