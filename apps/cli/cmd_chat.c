@@ -88,7 +88,7 @@ static enum rv_line_result read_line(struct source *source, const char *prompt, 
 /* A turn: one line, or several joined where each but the last ends in a backslash. */
 static enum rv_line_result read_turn(struct source *source, struct rv_buf *turn)
 {
-    const char *prompt = "> ", *line;
+    const char *prompt = ">", *line;
 
     rv_buf_clear(turn);
     for (;;) {
@@ -108,7 +108,7 @@ static enum rv_line_result read_turn(struct source *source, struct rv_buf *turn)
         }
         rv_buf_add(turn, line, len - 1);
         rv_buf_add_char(turn, '\n');
-        prompt = "… ";
+        prompt = "…";
     }
 }
 

@@ -103,12 +103,24 @@ static void check_memory(struct rv_doctor_report *report, const struct rv_system
                          rv_output_bytes(facts->page_bytes, a), *facts->huge_pages ? facts->huge_pages : "unknown");
 }
 
-/* Whether files can be made in the cache folder, or in the nearest parent that exists. */
+/* Whether a folder can be made in `path`, or in the nearest parent that exists: trying is the only sure way. */
+static bool is_writable(const char *path)
+{
+    char probe[PATH_MAX], *slash;
+    size_t len;
+
+    snprintf(probe, sizeof(probe), "%s", path);
+    while (access(probe, F_OK) != 0 && (slash = strrchr(probe, '/')) != NULL && slash != probe)
+        *slash = '\0';
+    len = strlen(probe);
+    snprintf(probe + len, sizeof(probe) - len, "/.ruvllm-XXXXXX");
+    return mkdtemp(probe) && rmdir(probe) == 0;
+}
+
 static void check_cache(struct rv_doctor_report *report)
 {
     const char *set = getenv("RUVLLM_CACHE_DIR"), *home = getenv("HOME");
-    char path[PATH_MAX], probe[PATH_MAX];
-    char *slash;
+    char path[PATH_MAX];
 
     if (set && *set) {
         snprintf(path, sizeof(path), "%s", set);
@@ -119,10 +131,7 @@ static void check_cache(struct rv_doctor_report *report)
                              "neither RUVLLM_CACHE_DIR nor HOME is set");
         return;
     }
-    snprintf(probe, sizeof(probe), "%s", path);
-    while (access(probe, F_OK) != 0 && (slash = strrchr(probe, '/')) != NULL && slash != probe)
-        *slash = '\0';
-    if (access(probe, W_OK | X_OK) == 0)
+    if (is_writable(path))
         rv_doctor_report_add(report, RV_VERDICT_OK, "cache folder", NULL, "%.200s is writable", path);
     else
         rv_doctor_report_add(report, RV_VERDICT_FAIL, "cache folder",

@@ -240,21 +240,32 @@ static int print_template(const struct view *view)
     return RV_EXIT_OK;
 }
 
-/* The model as opened, or why it cannot be; never fails itself. */
-static void look(struct view *view)
+/* Opens the model and reads what it says; `view->model` stays NULL, with the reason in `view->err`, if it cannot be. */
+static void open_model(struct view *view, bool vocab_only)
 {
     struct ruvllm_model_params params = view->options->model.params;
 
-    params.vocab_only = !view->options->load;
+    params.vocab_only = vocab_only;
     params.rope_scaling = (ruvllm_rope_scaling)view->options->model.rope_scaling;
     view->info.struct_size = sizeof(view->info);
     view->memory.struct_size = sizeof(view->memory);
     if (ruvllm_model_open(&view->model, view->options->model.path, &params, &view->err))
         return;
     if (ruvllm_model_info_get(view->model, &view->info, &view->err) ||
-        (view->options->load && ruvllm_memory_stats_get(view->model, &view->memory, &view->err))) {
+        (!vocab_only && ruvllm_memory_stats_get(view->model, &view->memory, &view->err))) {
         ruvllm_model_close(view->model);
         view->model = NULL;
+    }
+}
+
+/* Without --load the weights stay unread, unless only loading can tell why the model cannot be used. */
+static void look(struct view *view)
+{
+    open_model(view, !view->options->load);
+    if (view->model && !*view->info.architecture && !view->options->template) {
+        ruvllm_model_close(view->model);
+        view->model = NULL;
+        open_model(view, false);
     }
 }
 

@@ -138,7 +138,7 @@ static int encode(const struct tokenize_options *options, const ruvllm_model *mo
 }
 
 /* Ids separated by blanks, commas or brackets, so that what --ids and --json print can be given back. */
-static ruvllm_status parse_ids(char *text, int32_t **ids, size_t *n, struct ruvllm_error *err)
+static ruvllm_status parse_ids(char *text, int32_t n_vocab, int32_t **ids, size_t *n, struct ruvllm_error *err)
 {
     static const char between[] = " \t\r\n,[]";
     size_t cap = 0;
@@ -153,6 +153,8 @@ static ruvllm_status parse_ids(char *text, int32_t **ids, size_t *n, struct ruvl
         word[len] = '\0';
         if (!rv_options_int(word, 0, INT32_MAX, &id))
             return rv_fail(err, RUVLLM_INVALID, "'%.32s' is not a token id", word);
+        if (id >= n_vocab)
+            return rv_fail(err, RUVLLM_INVALID, "token %s is beyond the vocabulary of %d", word, n_vocab);
         if (*n == cap) {
             int32_t *grown = rv_realloc_array(*ids, cap ? cap * 2 : 64, sizeof(**ids));
 
@@ -168,7 +170,7 @@ static ruvllm_status parse_ids(char *text, int32_t **ids, size_t *n, struct ruvl
     return RUVLLM_OK;
 }
 
-static int decode(const struct tokenize_options *options, const ruvllm_model *model, char *ids_text)
+static int decode(const struct tokenize_options *options, const ruvllm_model *model, int32_t n_vocab, char *ids_text)
 {
     struct ruvllm_error err = {0};
     char *text = NULL;
@@ -176,7 +178,7 @@ static int decode(const struct tokenize_options *options, const ruvllm_model *mo
     size_t n, len;
     int code = RV_EXIT_OK;
 
-    if (parse_ids(ids_text, &ids, &n, &err)) {
+    if (parse_ids(ids_text, n_vocab, &ids, &n, &err)) {
         code = rv_output_failure(&err, "give ids such as 1 403 407; 'ruvllm tokenize MODEL TEXT --ids' prints them");
         goto out;
     }
@@ -243,7 +245,7 @@ static int run(int argc, char **argv)
     }
     code = rv_model_options_open(&options.model, &model, &info);
     if (code == RV_EXIT_OK)
-        code = options.decode ? decode(&options, model, text) : encode(&options, model, text, len);
+        code = options.decode ? decode(&options, model, info.n_vocab, text) : encode(&options, model, text, len);
     ruvllm_model_close(model);
     rv_free(text);
     return code;

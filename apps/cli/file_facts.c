@@ -2,6 +2,7 @@
 #include "file_facts.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,14 +113,14 @@ static void print_value(yyjson_val *value)
 
         len = yyjson_get_len(value);
         putchar('"');
-        rv_output_field(stdout, text, len < VALUE_WIDTH ? len : VALUE_WIDTH);
+        rv_output_field(stdout, text, len < VALUE_WIDTH ? len : rv_utf8_complete_len(text, VALUE_WIDTH));
         fputs(len < VALUE_WIDTH ? "\"" : "\"…", stdout);
         return;
     }
     json = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &len);
     if (!json)
         return;
-    rv_output_field(stdout, json, len < VALUE_WIDTH ? len : VALUE_WIDTH);
+    rv_output_field(stdout, json, len < VALUE_WIDTH ? len : rv_utf8_complete_len(json, VALUE_WIDTH));
     fputs(len < VALUE_WIDTH ? "" : "…", stdout);
     free(json);
 }

@@ -197,8 +197,9 @@ enum rv_line_result rv_line_editor_read(struct rv_line_editor *editor, const cha
     const char *typed;
     int n = 0;
 
+    /* libedit ties an escape sequence to the character behind it, so one must follow the last. */
     snprintf(editor->prompt, sizeof(editor->prompt),
-             rv_output_has_colour(stdout) ? "\1\033[1;32m\1%s\1\033[0m\1" : "%s", prompt);
+             rv_output_has_colour(stdout) ? "\1\033[1;32m\1%s\1\033[0m\1 " : "%s ", prompt);
     rv_free(editor->line);
     editor->line = NULL;
     editor->interrupted = false;

@@ -30,11 +30,18 @@ def environment(**extra):
     return env
 
 
+def command_line(*args):
+    """The whole command. One thread for what computes: threads that wait for each other crawl on a busy machine."""
+    one_thread = ["-t1"] if args and args[0] in ("run", "chat", "perplexity", "doctor") else []
+    return [PROGRAM, *args[:1], *one_thread, *args[1:]]
+
+
 def run(*args, stdin=b"", env=None, timeout=120):
     """Runs the program to its end; stdout and stderr as bytes."""
     if isinstance(stdin, str):
         stdin = stdin.encode()
-    return subprocess.run([PROGRAM, *args], input=stdin, capture_output=True, timeout=timeout, env=env or environment())
+    return subprocess.run(command_line(*args), input=stdin, capture_output=True, timeout=timeout,
+                          env=env or environment())
 
 
 def run_json(*args, **kwargs):
@@ -51,7 +58,7 @@ class Terminal:
         self.status = None
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(PROGRAM, [PROGRAM, *args], env or environment())
+            os.execve(PROGRAM, command_line(*args), env or environment())
 
     def type(self, text):
         os.write(self.fd, text.encode())

@@ -9,8 +9,11 @@ import tempfile
 import time
 import unittest
 
-from harness import COMMANDS, DATA, MINIMIND, PROGRAM, SOURCE, STORIES, STORIES_TINY, Terminal, environment, main, run, run_json
+from harness import (COMMANDS, DATA, MINIMIND, SOURCE, STORIES, STORIES_TINY, Terminal, command_line, environment, main,
+                     run, run_json)
 
+# Never says that it is done: token 2 ends an answer of this model.
+ENDLESS = ["--logit-bias", "2=-inf", "-n", "4000"]
 OPTION = re.compile(r"--[a-z][a-z0-9-]+")
 
 
@@ -237,7 +240,7 @@ class Tokenize(unittest.TestCase):
                 self.assertEqual(run("tokenize", model, "--decode", stdin=ids).stdout.decode(), text + "\n")
 
     def test_json_and_pieces(self):
-        found = run_json("tokenize", STORIES, "Hello 世🌍", "--json")
+        found = run_json("tokenize", STORIES, "Hello 𒀀", "--json")
         self.assertEqual(found["n_tokens"], len(found["ids"]))
         self.assertEqual([p["id"] for p in found["pieces"]], found["ids"])
         self.assertEqual(found["ids"][0], 1)
@@ -262,7 +265,7 @@ class Tokenize(unittest.TestCase):
 
     def test_bad_ids(self):
         self.assertEqual(run("tokenize", STORIES, "--decode", "1 two").returncode, 1)
-        self.assertEqual(run("tokenize", STORIES, "--decode", "-5").returncode, 1)
+        self.assertEqual(run("tokenize", STORIES, "--decode", "5 -6").returncode, 1)
         done = run("tokenize", STORIES, "--decode", "99999999")
         self.assertEqual(done.returncode, 1)
         self.assertIn("99999999", done.stderr.decode())
@@ -338,7 +341,7 @@ class Run(unittest.TestCase):
     def test_a_closed_pipe_ends_quietly(self):
         for ignored in (False, True):
             child = subprocess.Popen(
-                [PROGRAM, "run", STORIES, "Once upon a time", "--ignore-eos", "-n", "200"],
+                command_line("run", STORIES, "Once upon a time", "--ignore-eos", "-n", "200"),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
                 restore_signals=not ignored)
             child.stdout.read(1)
@@ -350,7 +353,7 @@ class Run(unittest.TestCase):
     def test_ctrl_c_ends_the_answer_and_keeps_what_came(self):
         for extra in ([], ["--json"]):
             child = subprocess.Popen(
-                [PROGRAM, "run", MINIMIND, "Hello", "--ignore-eos", "-n", "4000", *extra],
+                command_line("run", MINIMIND, "Hello", "--chat", *ENDLESS, *extra),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
             if extra:
                 time.sleep(1.5)
@@ -379,11 +382,11 @@ class Perplexity(unittest.TestCase):
     TEXT = os.path.join(DATA, "text", "tinystories_val_100k.txt")
 
     def test_the_figure_is_that_of_llama_perplexity(self):
-        found = run_json("perplexity", STORIES_TINY, "-f", self.TEXT, "--ctx", "256", "--json")
-        # data/README.md gives 3.939; the issue allows 0.1 %.
-        self.assertAlmostEqual(found["perplexity"], 3.939, delta=0.004)
-        self.assertEqual(found["tokens_scored"], found["chunks"] * 127)
-        self.assertEqual(found["chunks"], found["tokens_in_text"] // 256)
+        found = run_json("perplexity", STORIES_TINY, "-f", self.TEXT, "--ctx", "256", "--chunks", "20", "--json")
+        # llama-perplexity says 3.6251 after the 20th chunk; the bound is 0.1 %.
+        self.assertAlmostEqual(found["perplexity"], 3.6251, delta=0.0036)
+        self.assertEqual(found["chunks"], 20)
+        self.assertEqual(found["tokens_scored"], 20 * 127)
         self.assertGreater(found["stderr"], 0)
         self.assertEqual(len(found["running"]), found["chunks"])
         self.assertEqual(found["bos"], 1)
@@ -400,8 +403,9 @@ class Perplexity(unittest.TestCase):
         self.assertEqual(run("perplexity", STORIES, "-f", self.TEXT, "--ctx", "1024").returncode, 1)
 
     def test_ctrl_c_gives_the_result_so_far(self):
-        child = subprocess.Popen([PROGRAM, "perplexity", MINIMIND, "-f", self.TEXT, "--ctx", "128"],
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+        child = subprocess.Popen(command_line("perplexity", MINIMIND, "-f", self.TEXT, "--ctx", "128"),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env=environment())
         first = child.stdout.readline()
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
@@ -412,7 +416,7 @@ class Perplexity(unittest.TestCase):
 
 class BenchAndDoctor(unittest.TestCase):
     def test_bench(self):
-        found = run_json("bench", STORIES_TINY, "-p", "32", "-n", "8", "-r", "3", "-t", "1,2", "--json")
+        found = run_json("bench", STORIES_TINY, "-p", "32", "-n", "8", "-r", "3", "-t", "1,2", "--json", timeout=240)
         self.assertEqual([r["test"] for r in found["results"]], ["pp32", "tg8", "pp32", "tg8"])
         self.assertEqual([r["threads"] for r in found["results"]], [1, 1, 2, 2])
         for result in found["results"]:
