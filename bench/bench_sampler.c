@@ -61,8 +61,10 @@ static int32_t choose_by_sorting(struct rv_rng *rng, const float *logits, double
 
 static double median(int64_t *times)
 {
+    size_t middle = ROUNDS / 2;
+
     qsort(times, ROUNDS, sizeof(times[0]), by_time);
-    return (double)times[ROUNDS / 2];
+    return (double)times[middle];
 }
 
 static double time_sorting(void)

@@ -177,7 +177,7 @@ struct ruvllm_model_params {
     const char *device;             // NULL or "auto": the best installed one; else a name from ruvllm_device_at
     bool use_mmap;                  // true: weights stay in the file's pages where the device reads them as they are
     bool repack;                    // true: weights are laid out anew where that is faster on this device
-    bool vocab_only;                // read text processing and metadata, leave the weights alone
+    bool vocab_only;                // read text processing and numbers, leave the weights alone: nothing computes
     ruvllm_rope_scaling rope_scaling;
     float rope_scale;               // context multiplier for rope_scaling; 0: the file's
     float rope_freq_base;           // 0: the file's

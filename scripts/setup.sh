@@ -19,7 +19,7 @@ jobs=$(nproc)
 packages=(
     build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
-    libcmocka-dev scdoc tmux
+    libcmocka-dev scdoc tmux ccache
 )
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -170,6 +170,8 @@ install_node_references() {
 
 mkdir -p "$deps"
 install_packages
+# The builds differ in a few files only; the compiler cache makes those after the first one short.
+export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=$deps/ccache
 set_common_options
 fetch_llama
 build_llama

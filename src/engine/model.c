@@ -148,55 +148,49 @@ static ruvllm_status open_compute(struct ruvllm_model *m, const struct ruvllm_mo
     return rv_decoder_new(&m->decoder, &config, err);
 }
 
-/*
- * Without weights the numbers are for people: a file that holds only a vocabulary, or an architecture that is not in
- * the table, still has a tokenizer to use, and its shape stays empty.
- */
-static void read_shape(struct ruvllm_model *m, const struct ruvllm_model_params *params)
+static bool can_describe(const struct ruvllm_model *m)
 {
-    struct ruvllm_error why;
-    ruvllm_status rc = read_numbers(m, params, &why);
+    struct rv_str name = {.data = m->architecture, .len = strlen(m->architecture)};
 
-    if (!rc)
-        rc = rv_manifest_init(&m->manifest, m->file, &m->hparams, &why);
-    if (!rc)
-        return;
-    rv_log(RUVLLM_LOG_INFO, "only the tokenizer can be used: %s", why.message);
-    rv_manifest_release(&m->manifest);
-    m->hparams = (struct rv_hparams){0};
-    m->max_context = 0;
-    m->max_batch = 0;
+    return rv_gguf_file_n_tensors(m->file) > 0 && rv_arch_find(name) != NULL;
+}
+
+/* A string of the metadata, copied; "" where the file has none. */
+static ruvllm_status copy_string(const struct rv_gguf_file *file, const char *key, char **out, struct ruvllm_error *err)
+{
+    struct rv_str value = {.data = "", .len = 0};
+    ruvllm_status rc = rv_gguf_file_has(file, key) ? rv_gguf_file_str(file, key, &value, err) : RUVLLM_OK;
+
+    if (rc)
+        return rc;
+    *out = rv_strndup(value.data, value.len);
+    return *out ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate '%s'", key);
 }
 
 static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const struct ruvllm_model_params *params,
                                 struct ruvllm_error *err)
 {
-    struct rv_str name = {.data = "", .len = 0};
     ruvllm_status rc = check_params(params, err);
 
     if (!rc)
         rc = rv_gguf_file_open(&m->file, path, err);
-    if (!rc && rv_gguf_file_has(m->file, "general.name"))
-        rc = rv_gguf_file_str(m->file, "general.name", &name, err);
+    if (!rc)
+        rc = copy_string(m->file, "general.name", &m->name, err);
+    if (!rc)
+        rc = copy_string(m->file, "general.architecture", &m->architecture, err);
     if (rc)
         return rc;
-    m->name = rv_strndup(name.data, name.len);
-    if (!m->name)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the model's name");
     m->quantization = rv_gguf_file_n_tensors(m->file) ? main_type(m->file) : "";
     rc = rv_vocab_loader_open(m->file, &m->vocab, err);
     if (!rc)
         rc = load_template(m, params, err);
-    if (rc)
+    /* For its vocabulary alone, a file without weights or of a family we cannot run is good enough. */
+    if (rc || (params->vocab_only && !can_describe(m)))
         return rc;
-    if (params->vocab_only) {
-        read_shape(m, params);
-        return RUVLLM_OK;
-    }
     rc = read_numbers(m, params, err);
     if (!rc)
         rc = rv_manifest_init(&m->manifest, m->file, &m->hparams, err);
-    if (!rc)
+    if (!rc && !params->vocab_only)
         rc = open_compute(m, params, err);
     return rc;
 }
@@ -234,6 +228,7 @@ void rv_model_close(struct ruvllm_model *model)
     rv_gguf_file_close(model->file);
     rv_free(model->template_source);
     rv_free(model->name);
+    rv_free(model->architecture);
     rv_free(model->history);
     rv_free(model->pos);
     rv_free(model->seq);

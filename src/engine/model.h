@@ -29,6 +29,7 @@ struct ruvllm_model {
     int32_t max_context;
     int32_t max_batch;
     char *name;
+    char *architecture;
     const char *quantization; // ggml's name of the type most weight bytes have
 
     /* Set while a call computes; exchanged with acquire and release, so what the last call wrote is seen. */

@@ -118,7 +118,7 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
         return fail_null(err, model ? "out" : "model");
     h = &model->hparams;
     info.name = model->name;
-    info.architecture = h->arch ? h->arch->name : "";
+    info.architecture = model->architecture;
     info.quantization = model->quantization;
     info.tokenizer = rv_vocab_description(model->vocab);
     info.device = model->device ? rv_device_name(model->device) : "";

@@ -41,6 +41,7 @@ struct plan {
     ggml_backend_buffer_type_t bufts[RV_DEVICE_MAX_BUFTS];
     ggml_backend_buffer_t probes[RV_DEVICE_MAX_BUFTS]; // empty buffers, to ask what a type can do
     size_t n_bufts;
+    size_t first_buft; // where the search for a matrix's place begins
     struct job *jobs;
     size_t n_jobs, jobs_cap;
     struct ruvllm_error *err;
@@ -78,7 +79,7 @@ static int plain_place(const struct plan *p)
 /* Best place for a matrix of `rows` rows like `t`; -1 when nothing here can multiply with it. */
 static int place_matrix(struct plan *p, const struct rv_gguf_tensor *t, int64_t rows, bool is_lookup)
 {
-    size_t first = is_lookup ? p->n_bufts - 1 : 0; // rows are looked up on the CPU
+    size_t first = is_lookup ? p->n_bufts - 1 : p->first_buft; // rows are looked up on the CPU
 
     for (size_t i = first; i < p->n_bufts; i++) {
         if (can_run(p, t, rows, i, is_lookup))
@@ -151,6 +152,30 @@ static bool add_fused(struct plan *p, struct ggml_tensor **slot, const struct rv
     if (n_biases)
         add_job(p, bias_slot, rv_device_is_cpu(p->device) ? (int)p->n_bufts - 1 : 0, biases, n);
     return true;
+}
+
+/*
+ * A file most of whose bytes no new layout takes (the 2-bit types) is left as it is whole: copying the few others would
+ * cost memory and loading time for little speed.
+ */
+static void weigh_new_layouts(struct plan *p, const struct rv_manifest *m, int32_t n_layers)
+{
+    uint64_t total = 0, laid_out = 0;
+
+    if (!rv_device_is_cpu(p->device) || !p->options->use_mmap)
+        return;
+    for (int32_t layer = 0; layer < n_layers; layer++) {
+        for (int part = 0; part < RV_N_PARTS; part++) {
+            const struct rv_gguf_tensor *t = m->layers[layer][part];
+            if (!t || !rv_manifest_part_is_matrix((enum rv_part)part))
+                continue;
+            total += t->n_bytes;
+            if (place_matrix(p, t, t->ne[1], false) != MAPPED)
+                laid_out += t->n_bytes;
+        }
+    }
+    if (laid_out < total / 2)
+        p->first_buft = p->n_bufts - 1;
 }
 
 static void plan_attention(struct plan *p, struct rv_layer_weights *l, const struct rv_gguf_tensor *const *t,
@@ -439,6 +464,7 @@ ruvllm_status rv_weights_load(struct rv_weights *out, const struct rv_gguf_file 
     else
         rc = plan_init(&p, hparams);
     if (!rc) {
+        weigh_new_layouts(&p, manifest, hparams->n_layers);
         plan_roots(&p, out, manifest);
         for (int32_t i = 0; i < hparams->n_layers; i++) {
             plan_attention(&p, &out->layers[i], manifest->layers[i], i == hparams->n_layers - 1);

@@ -25,7 +25,6 @@ struct job {
     const struct rv_bpe *bpe;
     const char *text; // repaired, and escaped where symbols are characters
     struct rv_merge merge;
-    struct rv_buf word; // a word in GPT-2's alphabet
     struct rv_buf *ids;
     struct ruvllm_error *err;
 };
@@ -196,16 +195,17 @@ static ruvllm_status encode_chars(struct job *job, size_t start, size_t end)
 }
 
 /* The token a word is as it stands, or -1. */
-static int32_t whole_word(struct job *job, size_t start, size_t end)
+static int32_t whole_word(const struct job *job, size_t start, size_t end)
 {
-    if (end - start > job->bpe->table->max_text_len)
-        return -1;
-    rv_buf_clear(&job->word);
+    char word[RV_TOKEN_TABLE_MAX_TOKEN_LEN + 2];
+    size_t len = 0;
+
     for (size_t i = start; i < end; i++) {
-        char utf8[2];
-        rv_buf_add(&job->word, utf8, rv_spelling_byte_utf8((uint8_t)job->text[i], utf8));
+        len += rv_spelling_byte_utf8((uint8_t)job->text[i], word + len);
+        if (len > job->bpe->table->max_text_len)
+            return -1;
     }
-    return job->word.failed ? -1 : rv_token_table_find(job->bpe->table, job->word.data, job->word.len);
+    return rv_token_table_find(job->bpe->table, word, len);
 }
 
 static ruvllm_status encode_word(struct job *job, size_t start, size_t end)
@@ -258,7 +258,6 @@ ruvllm_status rv_bpe_encode(const struct rv_bpe *bpe, const char *text, size_t l
         return RUVLLM_OK;
     rv_buf_init(&prepared, len * 3);
     rv_buf_init(&ends, len * 3 * sizeof(uint32_t));
-    rv_buf_init(&job.word, 2 * RV_TOKEN_TABLE_MAX_TOKEN_LEN);
     rv_merge_init(&job.merge, find_rule, bpe);
     rc = prepare(bpe, text, len, &prepared, err);
     job.text = prepared.data;
@@ -270,7 +269,6 @@ ruvllm_status rv_bpe_encode(const struct rv_bpe *bpe, const char *text, size_t l
         start = end;
     }
     rv_merge_release(&job.merge);
-    rv_buf_release(&job.word);
     rv_buf_release(&ends);
     rv_buf_release(&prepared);
     return rc ? rc : rv_buf_status(ids, "list of tokens", err);

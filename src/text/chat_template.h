@@ -39,7 +39,8 @@ struct rv_chat_render {
 /*
  * Renders a conversation. `text` receives the bytes; `user_mask`, when not NULL, as many bytes: 1 where the
  * byte came from a message's content (through whatever filters and slices), 0 where it is the template's own.
- * Bounds: 1,000,000 steps, 1 MiB of output, nesting of 64; over any of them is INVALID, as is raise_exception().
+ * Bounds: 1,000,000 steps, 1 MiB of output, 64 MiB of values, nesting of 64 in the source and 128 while running;
+ * over any of them is INVALID, as is raise_exception().
  * Dates come from `strftime_now` with the current time; nothing else of the machine is visible.
  */
 RV_CHECKED ruvllm_status rv_chat_template_render(const struct rv_chat_template *tmpl,

@@ -397,7 +397,7 @@ static ruvllm_status eval_leaf(struct rv_jinja_run *run, struct rv_jinja_scope *
         rc = rv_jinja_eval(run, scope, node->a, &operand);
         return rc ? rc : rv_jinja_unary(run, node->op, operand, out);
     default:
-        RV_ASSERT(!"an expression");
+        RV_ASSERT(false); /* the parser makes no other leaf */
         return RUVLLM_INTERNAL;
     }
 }

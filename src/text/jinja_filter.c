@@ -405,6 +405,8 @@ static struct rv_jinja_args args_after(const struct rv_jinja_args *args, size_t 
 
     if (n > args->n_positional)
         n = args->n_positional;
+    if (n == 0)
+        return rest;
     rest.values += n;
     rest.n_positional -= n;
     rest.n -= n;

@@ -1,6 +1,6 @@
 /*
- * Operators follow Python, with the two exceptions chat templates have come to rely on: a string plus anything
- * but none is a string, and anything `in` undefined is false. Integers that would overflow fail.
+ * Operators follow Python, with the two exceptions chat templates have come to rely on: a string plus a
+ * number is a string, and anything `in` undefined is false. Integers that would overflow fail.
  */
 #include "text/jinja_operator.h"
 
@@ -235,8 +235,10 @@ ruvllm_status rv_jinja_binary(struct rv_jinja_run *run, enum rv_jinja_op op, str
         return comparison(run, op, a, b, out);
     if (is_missing(a) || is_missing(b))
         return unfit(run, op == RV_JINJA_OP_ADD || op == RV_JINJA_OP_CONCAT ? "join" : "calculate with", a, b);
-    if (op == RV_JINJA_OP_CONCAT ||
-        (op == RV_JINJA_OP_ADD && (a.type == RV_JINJA_T_STRING || b.type == RV_JINJA_T_STRING)))
+    if (op == RV_JINJA_OP_CONCAT)
+        return concat(run, a, b, out);
+    if (op == RV_JINJA_OP_ADD && ((a.type == RV_JINJA_T_STRING && b.type < RV_JINJA_T_LIST) ||
+                                  (b.type == RV_JINJA_T_STRING && a.type < RV_JINJA_T_LIST)))
         return concat(run, a, b, out);
     if (op == RV_JINJA_OP_ADD && a.type == RV_JINJA_T_LIST && b.type == RV_JINJA_T_LIST)
         return add_lists(run, a.as.list, b.as.list, out);

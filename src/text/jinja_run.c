@@ -2,7 +2,6 @@
 #include "text/jinja_run.h"
 
 #include "base/rng.h"
-#include "text/jinja_parser.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,8 +67,8 @@ ruvllm_status rv_jinja_charge_bytes(struct rv_jinja_run *run, size_t bytes)
 
 ruvllm_status rv_jinja_enter(struct rv_jinja_run *run)
 {
-    if (run->depth >= RV_JINJA_MAX_DEPTH)
-        return rv_jinja_fail(run, "the template nests deeper than %d", RV_JINJA_MAX_DEPTH);
+    if (run->depth >= RV_JINJA_MAX_EVAL_DEPTH)
+        return rv_jinja_fail(run, "the template nests deeper than %d", RV_JINJA_MAX_EVAL_DEPTH);
     run->depth++;
     return RUVLLM_OK;
 }

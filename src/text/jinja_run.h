@@ -15,6 +15,9 @@
 
 #include <stdint.h>
 
+/* Blocks, calls and operands within each other. A macro calling a macro takes about five: twelve in a row fit. */
+#define RV_JINJA_MAX_EVAL_DEPTH 128
+
 struct rv_jinja_limits {
     size_t steps;        // nodes evaluated, plus one for every 256 bytes touched
     size_t output_bytes; // also of any single string

@@ -49,6 +49,36 @@ static ruvllm_status emit_cased(struct rv_jinja_run *run, struct rv_jinja_string
     return rc;
 }
 
+static bool is_ascii(struct rv_jinja_string text)
+{
+    unsigned char all = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        all |= (unsigned char)text.data[i];
+    return all < 0x80;
+}
+
+/* ASCII keeps its length, so the mask stays as it is. */
+static ruvllm_status case_ascii(struct rv_jinja_run *run, struct rv_jinja_string text, enum letter_case mode,
+                                struct rv_jinja_string *out)
+{
+    char *data = rv_arena_alloc(&run->arena, text.len);
+    bool start = true;
+
+    if (!data)
+        return rv_jinja_no_memory(run);
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool raise = mode == UPPER || (mode != LOWER && start), is_lower = c >= 'a' && c <= 'z';
+        bool is_upper = c >= 'A' && c <= 'Z';
+
+        start = mode == TITLE && !is_lower && !is_upper;
+        data[i] = (char)((raise && is_lower) ? c - 32 : (!raise && is_upper) ? c + 32 : c);
+    }
+    *out = (struct rv_jinja_string){data, text.mask, text.len};
+    return rv_jinja_charge(run, text.len / 64);
+}
+
 static ruvllm_status to_case(struct rv_jinja_run *run, struct rv_jinja_value self, enum letter_case mode,
                              struct rv_jinja_value *out)
 {
@@ -56,12 +86,17 @@ static ruvllm_status to_case(struct rv_jinja_run *run, struct rv_jinja_value sel
     struct rv_jinja_string string;
     ruvllm_status rc = rv_jinja_want(run, self, RV_JINJA_T_STRING);
 
-    if (rc == RUVLLM_OK)
-        rc = rv_jinja_charge(run, self.as.string.len / 16);
-    if (rc == RUVLLM_OK)
-        rc = emit_cased(run, self.as.string, mode);
-    if (rc == RUVLLM_OK)
-        rc = rv_jinja_cut(run, mark, &string);
+    if (rc)
+        return rc;
+    if (is_ascii(self.as.string)) {
+        rc = case_ascii(run, self.as.string, mode, &string);
+    } else {
+        rc = rv_jinja_charge(run, self.as.string.len / 4);
+        if (rc == RUVLLM_OK)
+            rc = emit_cased(run, self.as.string, mode);
+        if (rc == RUVLLM_OK)
+            rc = rv_jinja_cut(run, mark, &string);
+    }
     if (rc == RUVLLM_OK)
         *out = rv_jinja_text(string);
     return rc;
@@ -97,10 +132,12 @@ ruvllm_status rv_jinja_string_capitalize(struct rv_jinja_run *run, struct rv_jin
 
 ruvllm_status rv_jinja_string_fold(struct rv_jinja_run *run, struct rv_jinja_string text, struct rv_jinja_string *out)
 {
-    size_t mark = rv_jinja_mark(run);
-    ruvllm_status rc = emit_cased(run, text, LOWER);
+    struct rv_jinja_value folded;
+    ruvllm_status rc = to_case(run, rv_jinja_text(text), LOWER, &folded);
 
-    return rc ? rc : rv_jinja_cut(run, mark, out);
+    if (rc == RUVLLM_OK)
+        *out = folded.as.string;
+    return rc;
 }
 
 /* ---- strip ---------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * one, and where a published pattern does not have that property it is written in an equivalent form that has
  * (noted beside it). Case-insensitive contractions are spelled out, so that U+017F is not taken for an s.
  *
- * Character classes are those of Unicode 15.1, also where PCRE2 is built with an older table: ids must not depend on
+ * Character classes are those of Unicode 15.1 also where PCRE2 is built with the table of 14: ids should not depend on
  * the machine. `\s` is spelled out because PCRE2 counts U+180E in.
  */
 #include "text/pretokenize.h"
@@ -56,6 +56,16 @@
     "\\x{104B0}-\\x{104D3}\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}"                             \
     "\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}"
 
+/*
+ * DeepSeek's range from U+0800 to U+9FA5. White space in it does not count, nor does U+3000 among the punctuation of
+ * DeepSeek LLM: libllama has it so, and the ids are the same unless a token holds such white space beside other
+ * characters.
+ */
+#define EAST_ASIAN                                                                                                     \
+    "[\\x{800}-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{"    \
+    "2FFF}"                                                                                                            \
+    "\\x{3001}-\\x{9FA5}\\x{AC00}-\\x{D7FF}]+"
+
 #define CONTRACTION "'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
 #define NOT_SPACE_AHEAD "(?![^" SPACE "])"
 /* What most families since GPT-4 end with: whitespace up to line ends, then the rest of it but for one. */
@@ -82,19 +92,15 @@ static const char *const qwen35_patterns[] = {CONTRACTION "|[^\\r\\n" LETTER NUM
                                               NULL};
 static const char *const tekken_patterns[] = {CASED("", ""), NULL};
 static const char *const gpt4o_patterns[] = {CASED("(?:" CONTRACTION ")?", "{1,3}"), NULL};
-static const char *const deepseek_coder_patterns[] = {"[\\r\\n]",
-                                                      "[" SPACE "]?[" LETTER "]+",
-                                                      "[" SPACE "]?[" PUNCTUATION "]+",
-                                                      "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+",
-                                                      "[" NUMBER "]",
-                                                      NULL};
+static const char *const deepseek_coder_patterns[] = {
+    "[\\r\\n]", "[" SPACE "]?[" LETTER "]+", "[" SPACE "]?[" PUNCTUATION "]+", EAST_ASIAN, "[" NUMBER "]", NULL};
 /* The fourth is published as `\s+$`, which is quadratic on a long run of spaces with something after it. */
 static const char *const deepseek_llm_patterns[] = {
     "[\\r\\n]",
     "[" SPACE "]?[" CASED_LETTER "]+",
-    "[" SPACE "]?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+",
+    "[" SPACE "]?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3001}-\\x{3002}]+",
     "(?<![" SPACE "])[" SPACE "]++\\z",
-    "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+",
+    EAST_ASIAN,
     "[" NUMBER "]+",
     NULL};
 static const char *const deepseek_v3_patterns[] = {"[" NUMBER "]{1,3}",

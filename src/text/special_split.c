@@ -129,6 +129,24 @@ static size_t lower_bound(const struct rv_special_split *split, size_t low, size
     return low;
 }
 
+/* Keeps of [*low, *high), which agree up to k, those that have `byte` there. */
+static void narrow(const struct rv_special_split *split, size_t *low, size_t *high, size_t k, unsigned byte)
+{
+    const struct rv_str *texts = split->table->texts;
+    struct rv_str first, last;
+
+    if (texts[split->ids[*low]].len <= k) // only one can end here
+        *low += 1;
+    if (*low == *high)
+        return;
+    first = texts[split->ids[*low]];
+    last = texts[split->ids[*high - 1]];
+    if ((unsigned char)first.data[k] == byte && (unsigned char)last.data[k] == byte)
+        return; // so do all between them
+    *low = lower_bound(split, *low, *high, k, byte);
+    *high = lower_bound(split, *low, *high, k, byte + 1);
+}
+
 /* The longest allowed special token at `pos` of at most `limit` bytes, or -1. */
 static int32_t longest_at(const struct search *s, size_t pos, size_t limit)
 {
@@ -141,10 +159,8 @@ static int32_t longest_at(const struct search *s, size_t pos, size_t limit)
     for (size_t k = 0; k < limit && low < high; k++) {
         unsigned byte = (unsigned char)s->text[pos + k];
 
-        if (k > 0) {
-            low = lower_bound(split, low, high, k, byte);
-            high = lower_bound(split, low, high, k, byte + 1);
-        }
+        if (k > 0)
+            narrow(split, &low, &high, k, byte);
         if (s->user_mask && s->user_mask[pos + k])
             trusted = false;
         if (low < high && split->table->texts[split->ids[low]].len == k + 1 &&

@@ -30,7 +30,9 @@ static uint32_t priority_of(float score)
 ruvllm_status rv_spm_init(struct rv_spm *spm, const struct rv_token_table *table, const float *scores, int32_t unknown,
                           struct ruvllm_error *err)
 {
-    *spm = (struct rv_spm){.table = table, .unknown = unknown};
+    bool is_control = unknown >= 0 && table->attrs[unknown] & RV_TOKEN_ATTR(RV_TOKEN_CONTROL);
+
+    *spm = (struct rv_spm){.table = table, .unknown = is_control ? -1 : unknown};
     spm->priorities = rv_calloc(table->n_tokens, sizeof(*spm->priorities));
     if (!spm->priorities)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu scores", table->n_tokens);

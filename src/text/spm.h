@@ -14,7 +14,10 @@ struct rv_spm {
     int32_t unknown; // for bytes without a token of their own; -1: they are left out
 };
 
-/* scores may be NULL (all equal); one that is no finite number is a FORMAT error. The table is borrowed. */
+/*
+ * `unknown` is -1 or a token; one that the file calls a control token too is not used, or users could spell it.
+ * scores may be NULL (all equal); one that is no finite number is a FORMAT error. The table is borrowed.
+ */
 RV_CHECKED ruvllm_status rv_spm_init(struct rv_spm *spm, const struct rv_token_table *table, const float *scores,
                                      int32_t unknown, struct ruvllm_error *err);
 void rv_spm_release(struct rv_spm *spm);

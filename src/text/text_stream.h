@@ -10,16 +10,16 @@
 struct rv_text_stream;
 
 /*
- * `stops` are copied; one that is empty or not UTF-8 is INVALID, more than 64 of them or one over 1,024 bytes is TOO_LARGE.
- * Of several stop strings the one that is complete first counts. Text handed out is always UTF-8: bytes that are not
- * become U+FFFD. The vocabulary is borrowed.
+ * `stops` are copied; one that is empty or not UTF-8 is INVALID, more than 64 of them or one over 1,024 bytes is
+ * TOO_LARGE. Of several stop strings the one that is complete first counts. Text handed out is always UTF-8: bytes
+ * that are not become U+FFFD. The vocabulary is borrowed.
  */
 RV_CHECKED ruvllm_status rv_text_stream_new(struct rv_text_stream **out, const struct rv_vocab *vocab,
                                             const char *const *stops, size_t n_stops, struct ruvllm_error *err);
 void rv_text_stream_free(struct rv_text_stream *stream);
 /*
- * Tells that the answer stands at the start of a text, not after a prompt: the space that a SentencePiece vocabulary puts
- * before the first word is left out, as rv_vocab_decode does. Call it before the first push.
+ * Tells that the answer stands at the start of a text, not after a prompt: the space that a SentencePiece vocabulary
+ * puts before the first word is left out, as rv_vocab_decode does. Call it before the first push.
  */
 void rv_text_stream_begin_text(struct rv_text_stream *stream);
 /* Reserves room so that pushing up to n_tokens tokens allocates nothing. */

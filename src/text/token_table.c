@@ -113,7 +113,7 @@ static void read_attrs(struct rv_token_table *table, const struct rv_vocab_spec 
             !rv_token_names_equal(text, "<s>") && !rv_token_names_equal(text, "<|endoftext|>"))
             attr |= RV_TOKEN_ATTR_RSTRIP;
         table->attrs[i] = (uint16_t)attr;
-        if (byte >= 0)
+        if (byte >= 0 && !(attr & (CONTROL | UNKNOWN)))
             table->byte_tokens[byte] = (int32_t)i;
     }
     settle_ends(table, spec);

@@ -60,9 +60,9 @@ enum rv_encode_flags {
 /*
  * Tokenises text[0..len). `user_mask`, when not NULL, has len bytes: where it is non-zero the text came from a
  * user and no special token is recognised there, even with RV_ENCODE_PARSE_SPECIAL; a special token counts only if
- * all of its bytes are trusted. Ordinary merging ignores the mask, and never yields a control, unknown or byte token for
- * a word that happens to spell one. User-defined (added, non-control) tokens are matched everywhere, in users' text
- * too, as the model's own tokenizer does.
+ * all of its bytes are trusted. Ordinary merging ignores the mask, and never yields a control, unknown or byte token
+ * for a word that happens to spell one. User-defined (added, non-control) tokens are matched everywhere, in users'
+ * text too, as the model's own tokenizer does.
  * *ids is the caller's (rv_free). Any bytes are accepted; invalid UTF-8 is tokenised as libllama does (where libllama
  * gives up, on code points above U+10FFFF, each byte counts as U+FFFD). Text over 64 MiB is TOO_LARGE.
  */
@@ -70,7 +70,10 @@ RV_CHECKED ruvllm_status rv_vocab_encode(const struct rv_vocab *vocab, const cha
                                          const uint8_t *user_mask, uint32_t flags, int32_t **ids, size_t *n_ids,
                                          struct ruvllm_error *err);
 
-/* The bytes of one token, borrowed from the vocabulary; control tokens are empty unless with_special. Unknown ids: empty. */
+/*
+ * The bytes of one token, borrowed from the vocabulary; control tokens are empty unless with_special. Unknown ids:
+ * empty.
+ */
 struct rv_str rv_vocab_piece(const struct rv_vocab *vocab, int32_t id, bool with_special);
 /*
  * Appends the text of ids, undoing what encoding added in front (the space a SentencePiece vocabulary puts

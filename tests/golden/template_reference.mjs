@@ -33,11 +33,13 @@ function reference(source, variables) {
     }
 }
 
-function ours(path, variables) {
-    const run = spawnSync(tool, [path], { input: JSON.stringify(variables) });
-    if (run.status !== 0) return { error: `exit status ${run.status}, signal ${run.signal}`, crashed: true };
-    const out = run.stdout.toString("utf8");
-    return out.startsWith("ERROR: ") ? { error: out.slice(7) } : { text: out };
+// All renderings of one template in one process; the tool separates them with NULs.
+function ours(path, cases) {
+    const run = spawnSync(tool, [path], { input: cases.map((item) => JSON.stringify(item.variables)).join("\n") });
+    const parts = run.stdout.toString("utf8").split("\0");
+    if (run.status !== 0 || parts.length !== cases.length + 1)
+        return cases.map(() => ({ crashed: `exit status ${run.status}, signal ${run.signal}` }));
+    return cases.map((_, i) => (parts[i].startsWith("ERROR: ") ? { error: parts[i].slice(7) } : { text: parts[i] }));
 }
 
 let rendered = 0, refused = 0, different = 0;
@@ -45,26 +47,26 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith(".jinja"))
     const path = join(folder, file);
     const source = readFileSync(path, "utf8");
     const notes = [];
-    for (const [name, messages] of Object.entries(conversations)) {
-        for (const add_generation_prompt of [true, false]) {
-            const variables = { messages, add_generation_prompt, bos_token: "<s>", eos_token: "</s>" };
-            // Templates may write the date or time: rendered on both sides of ours, one of the two must agree.
-            const before = reference(source, variables);
-            const got = ours(path, variables);
-            const after = reference(source, variables);
-            const both_fail = before.error !== undefined && got.error !== undefined && !got.crashed;
-            if (both_fail) {
-                refused++;
-                notes.push(`${name}: both fail (${got.error})`);
-            } else if (got.text !== undefined && (got.text === before.text || got.text === after.text)) {
-                rendered++;
-            } else {
-                different++;
-                notes.push(`${name}, prompt ${add_generation_prompt}: DIFFERENT\n      reference: ${JSON.stringify(before)}` +
-                           `\n      ours:      ${JSON.stringify(got)}`);
-            }
+    const cases = [];
+    for (const [name, messages] of Object.entries(conversations))
+        for (const add_generation_prompt of [true, false])
+            cases.push({ name, variables: { messages, add_generation_prompt, bos_token: "<s>", eos_token: "</s>" } });
+    // Templates may write the date or time: rendered on both sides of ours, one of the two must agree.
+    const before = cases.map((item) => reference(source, item.variables));
+    const got = ours(path, cases);
+    const after = cases.map((item) => reference(source, item.variables));
+    cases.forEach(({ name, variables }, i) => {
+        if (before[i].error !== undefined && got[i].error !== undefined) {
+            refused++;
+            notes.push(`${name}: both fail (${got[i].error})`);
+        } else if (got[i].text !== undefined && (got[i].text === before[i].text || got[i].text === after[i].text)) {
+            rendered++;
+        } else {
+            different++;
+            notes.push(`${name}, prompt ${variables.add_generation_prompt}: DIFFERENT` +
+                       `\n      reference: ${JSON.stringify(before[i])}\n      ours:      ${JSON.stringify(got[i])}`);
         }
-    }
+    });
     console.log(`${notes.some((note) => note.includes("DIFFERENT")) ? "FAIL" : "ok  "} ${file}`);
     for (const note of new Set(notes)) console.log(`     ${note}`);
 }

@@ -150,8 +150,7 @@ static void write_content(struct rv_rng *rng, char *out, size_t cap)
         "assistant\n",
         "\n\n",
         " ",
-        "Gr\xc3\xbc\xc3\x9f"
-        "e",
+        "\303\274ber",
         "\xe4\xbd\xa0\xe5\xa5\xbd",
         "\\n",
         "\"",

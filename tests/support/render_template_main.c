@@ -1,7 +1,7 @@
 /*
  * render_template <file.jinja>: reads {"messages": [...], "add_generation_prompt": bool, "bos_token": "...",
- * "eos_token": "...", ...} from standard input and writes the rendering, or `ERROR: ` and the reason.
- * It stands between our renderer and the reference in template_reference.mjs.
+ * "eos_token": "...", ...} from standard input, one object a line, and writes each rendering, or `ERROR: ` and
+ * the reason, with a NUL after it. It stands between our renderer and the reference in template_reference.mjs.
  */
 #include "text/chat_template.h"
 
@@ -30,10 +30,9 @@ static struct rv_str member(yyjson_val *object, const char *key)
     return (struct rv_str){yyjson_get_str(value), yyjson_get_len(value)};
 }
 
-static int render(const char *source, size_t source_len, const char *json, size_t json_len)
+static void render(const struct rv_chat_template *tmpl, const char *json, size_t json_len)
 {
     struct ruvllm_error err;
-    struct rv_chat_template *tmpl = NULL;
     yyjson_doc *doc = yyjson_read(json, json_len, 0);
     yyjson_val *root = yyjson_doc_get_root(doc);
     struct rv_chat_render options = {.json = json, .json_len = json_len};
@@ -43,15 +42,31 @@ static int render(const char *source, size_t source_len, const char *json, size_
     options.add_generation_prompt = yyjson_get_bool(yyjson_obj_get(root, "add_generation_prompt"));
     options.bos_token = member(root, "bos_token");
     options.eos_token = member(root, "eos_token");
-    if (rv_chat_template_new(&tmpl, source, source_len, &err) ||
-        rv_chat_template_render(tmpl, &options, &text, NULL, &err))
+    if (rv_chat_template_render(tmpl, &options, &text, NULL, &err))
         printf("ERROR: %s", err.message);
     else
         fwrite(text.data, 1, text.len, stdout);
-    rv_chat_template_free(tmpl);
+    putchar(0);
     rv_buf_release(&text);
     yyjson_doc_free(doc);
-    return 0;
+}
+
+static void render_lines(const char *source, size_t source_len, const char *lines, size_t len)
+{
+    struct ruvllm_error err;
+    struct rv_chat_template *tmpl;
+    ruvllm_status rc = rv_chat_template_new(&tmpl, source, source_len, &err);
+
+    for (const char *line = lines, *end; line < lines + len; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(lines + len - line));
+        if (!end)
+            end = lines + len;
+        if (rc)
+            printf("ERROR: %s%c", err.message, 0);
+        else
+            render(tmpl, line, (size_t)(end - line));
+    }
+    rv_chat_template_free(tmpl);
 }
 
 int main(int argc, char **argv)
@@ -68,7 +83,7 @@ int main(int argc, char **argv)
     fclose(file);
     json = read_all(stdin, &json_len);
     if (source && json)
-        render(source, source_len, json, json_len);
+        render_lines(source, source_len, json, json_len);
     free(source);
     free(json);
     return 0;

@@ -68,11 +68,11 @@ char *test_read_file(const char *path, size_t *len)
 }
 
 static char temp_paths[64][64];
-static unsigned n_temp_paths;
+static unsigned n_temp_paths; // ever handed out; the 64 newest exist
 
 static void remove_temp_files(void)
 {
-    for (unsigned i = 0; i < n_temp_paths; i++)
+    for (unsigned i = 0; i < n_temp_paths && i < 64; i++)
         remove(temp_paths[i]);
 }
 
@@ -82,10 +82,9 @@ const char *test_temp_path(const char *suffix)
 
     if (n_temp_paths == 0)
         atexit(remove_temp_files);
-    if (n_temp_paths < 64)
-        n_temp_paths++;
-    else
+    if (n_temp_paths >= 64)
         remove(path);
+    n_temp_paths++;
     snprintf(path, sizeof(temp_paths[0]), "%s/ruvllm-%d-%u%s", "/tmp", (int)getpid(), n_temp_paths, suffix);
     return path;
 }

@@ -45,7 +45,7 @@ void test_write_file(const char *path, const void *data, size_t len);
         ruvllm_status rc_ = (call);                                                                                    \
         if (rc_ != (status))                                                                                           \
             fail_msg("expected %s, got %s: %s", ruvllm_status_name(status), ruvllm_status_name(rc_),                   \
-                     rc_ ? (err_struct).message : "success");                                                         \
+                     rc_ ? (err_struct).message : "success");                                                          \
         if (!strstr((err_struct).message, (text)))                                                                     \
             fail_msg("message '%s' lacks '%s'", (err_struct).message, (text));                                         \
     } while (0)

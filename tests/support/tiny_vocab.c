@@ -39,7 +39,7 @@ int32_t tiny_vocab_add(struct tiny_vocab *tiny, const char *text, enum rv_token_
     size_t id = tiny->spec.n_tokens++;
 
     tiny->tokens[id] = str(text);
-    tiny->types[id] = type;
+    tiny->types[id] = (int32_t)type;
     tiny->scores[id] = score;
     return (int32_t)id;
 }

@@ -126,6 +126,10 @@ static void higher_scores_are_merged_first(void **state)
     ASSERT_IDS(vocab, "abc", NULL, 0, 260, 277);
     ASSERT_IDS(vocab, "bcbc", NULL, 0, 277, 277);
     rv_vocab_free(vocab);
+    tiny.scores[276] = 2; // above zero as below it
+    assert_ok(rv_vocab_new(&vocab, &tiny.spec, err));
+    ASSERT_IDS(vocab, "abc", NULL, 0, 276, 262);
+    rv_vocab_free(vocab);
 }
 
 static void merging_never_makes_a_control_token(void **state)

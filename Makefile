@@ -1,0 +1,88 @@
+# The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
+.DEFAULT_GOAL := help
+.PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine \
+	parity install clean
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FORMATTED = $(shell git ls-files '*.c' '*.h')
+
+help:
+	@echo 'RuvLLM, from a fresh clone to the first answer:'
+	@echo
+	@echo '    make setup      install packages, build ggml and libllama into a cache (minutes once, then seconds)'
+	@echo '    make models     fetch TinyLlama, make the synthetic models'
+	@echo '    make build      optimised build in build/release; the program is build/release/apps/cli/ruvllm'
+	@echo
+	@echo 'While working:'
+	@echo '    make test       debug build with -Werror and the fast tests: run it before every commit'
+	@echo '    make check      layers, sources, formatting and clang-tidy; any warning fails'
+	@echo '    make format     let clang-format rewrite the sources'
+	@echo
+	@echo 'Before a merge:'
+	@echo '    make parity     the slow tests: our numbers and tokens against libllama on real and synthetic models'
+	@echo '    make asan       address and undefined-behaviour sanitizers'
+	@echo '    make tsan       thread sanitizer'
+	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
+	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
+	@echo '    .ci/run         all of it, as CI does'
+	@echo
+	@echo 'Figures and installation:'
+	@echo '    make bench         every program in bench/, one name=value line a figure'
+	@echo '    make bench-engine  us and llama.cpp, interleaved, as ratios'
+	@echo '    make install       to PREFIX (/usr/local)'
+	@echo '    make clean         remove build/; the cache of `make setup` stays'
+
+setup:
+	scripts/setup.sh
+
+models:
+	scripts/models.sh
+
+build:
+	cmake --preset release
+	cmake --build --preset release
+
+test:
+	cmake --workflow --preset dev
+
+check: check-format
+	python3 scripts/check_layers.py
+	python3 scripts/check_source.py
+	cmake --preset dev >build/check.log || { cat build/check.log; exit 1; }
+	python3 scripts/check_tidy.py build/dev
+
+check-format:
+	@mkdir -p build
+	clang-format --dry-run -Werror $(FORMATTED)
+
+format:
+	clang-format -i $(FORMATTED)
+
+asan tsan:
+	cmake --workflow --preset $@
+
+fuzz:
+	set -e; for target in $(FUZZ_TARGETS); do scripts/fuzz.sh $$target $(FUZZ_SECONDS); done
+
+fuzz-long:
+	set -e; for target in $(FUZZ_TARGETS); do \
+	    case $$target in gguf) runs=100000000 ;; *) runs=10000000 ;; esac; \
+	    FUZZ_WORKERS=$$(nproc) scripts/fuzz.sh $$target runs=$$runs; \
+	done
+
+bench: build
+	set -e; for program in $(patsubst bench/%.c,%,$(wildcard bench/bench_*.c)); do build/release/bench/$$program; done
+
+bench-engine: build
+	scripts/bench_engine.sh
+
+parity: build
+	ctest --preset release -L slow
+
+install: build
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build
