@@ -1,6 +1,6 @@
 /*
  * Line editing on libedit. Keys that send signals elsewhere are plain keys while a line is edited (the terminal's
- * ISIG is off), so Ctrl-C and Ctrl-Z are bound to functions here; libedit's own signal mode is not used, because it
+ * ISIG is off), so Ctrl-C and Ctrl-Z are handled here; libedit's own signal mode is not used, because it
  * passes every signal on to the whole process group.
  */
 #include "line_editor.h"
@@ -21,6 +21,8 @@
 
 enum { HISTORY_MAX = 1000 };
 
+enum { KEY_INTERRUPT = 0x03, KEY_END_OF_LINE = 0x05, KEY_TAB = 0x09, KEY_SUSPEND = 0x1A };
+
 struct rv_line_editor {
     EditLine *edit;
     History *history;
@@ -28,7 +30,9 @@ struct rv_line_editor {
     char history_path[PATH_MAX]; // "": not kept
     char prompt[64];
     char *line; // the last one handed out
-    bool interrupted;
+    bool is_interrupted;
+    char pending[32]; // keys typed for the user, ASCII
+    size_t n_taken;   // of those
 };
 
 /* Set by the handler, read between two keys. */
@@ -53,83 +57,31 @@ static char *show_prompt(EditLine *edit)
     return editor_of(edit)->prompt;
 }
 
-/* Takes over the window's new size and draws the line again from its beginning. */
-static void follow_window(EditLine *edit)
+/* Draws the line again from its beginning, after something else may have been written. */
+static void redraw(EditLine *edit)
 {
-    window_changed = 0;
-    el_resize(edit);
     fputs("\r\033[J", stdout);
     fflush(stdout);
     el_set(edit, EL_REFRESH);
 }
 
-/* One character from the terminal. libedit's own reader gives up on the second signal; this one goes on. */
-static int read_key(EditLine *edit, wchar_t *out)
+/* Ctrl-Z: the terminal as the shell wants it, and back when the program goes on. */
+static void suspend(EditLine *edit)
 {
-    char bytes[4];
-    size_t n = 0;
-    uint32_t cp;
-
-    if (editor_of(edit)->interrupted)
-        return 0;
-    for (;;) {
-        ssize_t got = read(STDIN_FILENO, bytes + n, 1);
-        int len;
-
-        if (got < 0 && errno == EINTR) {
-            if (window_changed)
-                follow_window(edit);
-            continue;
-        }
-        if (got <= 0)
-            return (int)got;
-        len = rv_utf8_decode(bytes, ++n, &cp);
-        if (len > 0) {
-            *out = (wchar_t)cp;
-            return 1;
-        }
-        if (len == 0)
-            n = 0; // not UTF-8: drop it
-    }
-}
-
-static unsigned char on_interrupt(EditLine *edit, int key)
-{
-    const LineInfo *info = el_line(edit);
-
-    (void)key;
-    /*
-     * What comes next belongs below the line, so the cursor goes to its end first (it stops there by itself); once
-     * that is drawn, read_key ends the line.
-     */
-    el_cursor(edit, (int)(info->lastchar - info->cursor));
-    editor_of(edit)->interrupted = true;
-    return CC_CURSOR;
-}
-
-static unsigned char on_suspend(EditLine *edit, int key)
-{
-    (void)key;
     el_set(edit, EL_PREP_TERM, 0);
     raise(SIGTSTP);
-    /* Back again. */
     el_set(edit, EL_PREP_TERM, 1);
-    return CC_REDISPLAY;
+    redraw(edit);
 }
 
-/* Completes "/he" to "/help " as far as the known words agree. */
-static unsigned char on_tab(EditLine *edit, int key)
+/* Puts into `pending` what "/he" lacks to become "/help ", as far as the known words agree; beeps if nothing. */
+static void complete(struct rv_line_editor *editor)
 {
-    const struct rv_line_editor *editor = editor_of(edit);
-    const LineInfo *info = el_line(edit);
+    const LineInfo *info = el_line(editor->edit);
     size_t len = (size_t)(info->cursor - info->buffer), common = 0, n_matches = 0;
     const char *match = NULL;
-    char rest[64];
 
-    (void)key;
-    if (len == 0 || info->buffer[0] != '/')
-        return CC_REFRESH_BEEP;
-    for (size_t i = 0; editor->words[i]; i++) {
+    for (size_t i = 0; len > 0 && editor->words[i]; i++) {
         size_t same = 0;
 
         if (strncmp(editor->words[i], info->buffer, len) != 0)
@@ -140,22 +92,72 @@ static unsigned char on_tab(EditLine *edit, int key)
         match = editor->words[i];
         n_matches++;
     }
-    if (n_matches == 0 || (n_matches > 1 && common == len))
-        return CC_REFRESH_BEEP;
-    snprintf(rest, sizeof(rest), "%.*s%s", (int)(common - len), match + len, n_matches == 1 ? " " : "");
-    return el_insertstr(edit, rest) == 0 ? CC_REFRESH : CC_ERROR;
+    editor->n_taken = 0;
+    if (n_matches == 1 || common > len)
+        snprintf(editor->pending, sizeof(editor->pending), "%.*s%s", (int)(common - len), match + len,
+                 n_matches == 1 ? " " : "");
+    else
+        el_beep(editor->edit);
+}
+
+/* One byte from the terminal: 1, or 0 and -1 as read(2). Signals only make it look at the window's size. */
+static int read_byte(EditLine *edit, char *out)
+{
+    for (;;) {
+        ssize_t n = read(STDIN_FILENO, out, 1);
+
+        if (n >= 0 || errno != EINTR)
+            return (int)n;
+        if (window_changed) {
+            window_changed = 0;
+            el_resize(edit);
+            redraw(edit);
+        }
+    }
+}
+
+/*
+ * The next key for libedit. The keys that are ours never reach it: functions can be bound in libedit too, but it
+ * never frees their names.
+ */
+static int read_key(EditLine *edit, wchar_t *out)
+{
+    struct rv_line_editor *editor = editor_of(edit);
+    char bytes[4];
+    size_t n = 0;
+    uint32_t cp = 0;
+
+    if (editor->is_interrupted)
+        return 0;
+    while (!editor->pending[editor->n_taken]) {
+        int got = read_byte(edit, bytes + n);
+
+        if (got <= 0)
+            return got;
+        if (rv_utf8_decode(bytes, ++n, &cp) == 0)
+            n = 0; // not UTF-8: drop it
+        if (n == 0 || rv_utf8_decode(bytes, n, &cp) < 0)
+            continue;
+        n = 0;
+        if (cp == KEY_SUSPEND) {
+            suspend(edit);
+        } else if (cp == KEY_TAB) {
+            complete(editor);
+        } else {
+            /* After Ctrl-C the cursor goes to the end, since what follows belongs below the line; then it is over. */
+            editor->is_interrupted = cp == KEY_INTERRUPT;
+            *out = (wchar_t)(cp == KEY_INTERRUPT ? KEY_END_OF_LINE : cp);
+            return 1;
+        }
+    }
+    *out = (wchar_t)editor->pending[editor->n_taken++];
+    return 1;
 }
 
 static void bind_keys(EditLine *edit)
 {
     el_set(edit, EL_EDITOR, "emacs");
     el_set(edit, EL_SETTY, "-d", "-isig", NULL);
-    el_set(edit, EL_ADDFN, "rv-interrupt", "Forget the line", on_interrupt);
-    el_set(edit, EL_ADDFN, "rv-suspend", "Stop the program", on_suspend);
-    el_set(edit, EL_ADDFN, "rv-complete", "Complete a command", on_tab);
-    el_set(edit, EL_BIND, "^C", "rv-interrupt", NULL);
-    el_set(edit, EL_BIND, "^Z", "rv-suspend", NULL);
-    el_set(edit, EL_BIND, "^I", "rv-complete", NULL);
     el_set(edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_set(edit, EL_BIND, "^[[1;5D", "ed-prev-word", NULL);
     el_set(edit, EL_BIND, "^[[1;5C", "em-next-word", NULL);
@@ -218,13 +220,17 @@ enum rv_line_result rv_line_editor_read(struct rv_line_editor *editor, const cha
              rv_output_has_colour(stdout) ? "\1\033[1;32m\1%s\1\033[0m\1 " : "%s ", prompt);
     rv_free(editor->line);
     editor->line = NULL;
-    editor->interrupted = false;
+    editor->is_interrupted = false;
+    editor->pending[0] = '\0';
+    editor->n_taken = 0;
     if (window_changed) {
         window_changed = 0;
         el_resize(editor->edit);
     }
+    /* libedit would show the prompt first and leave a moment in which Ctrl-C is still a signal. */
+    el_set(editor->edit, EL_PREP_TERM, 1);
     typed = el_gets(editor->edit, &n);
-    if (editor->interrupted) {
+    if (editor->is_interrupted) {
         puts("^C");
         return RV_LINE_INTERRUPTED;
     }
