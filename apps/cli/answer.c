@@ -6,14 +6,33 @@
 
 struct view {
     bool show;
-    bool ends_line; // the last thing written was a newline
+    bool is_waiting; // a sign that the prompt is being read is on the screen
+    bool ends_line;  // the last thing written was a newline
 };
+
+/* Reading a long prompt takes a while: on a terminal something shows that it is under way. */
+static void begin_waiting(struct view *view)
+{
+    if (!view->show || !rv_output_has_colour(stdout))
+        return;
+    printf("%s…%s", rv_output_style(stdout, RV_STYLE_DIM), rv_output_style(stdout, RV_STYLE_RESET));
+    fflush(stdout);
+    view->is_waiting = true;
+}
+
+static void end_waiting(struct view *view)
+{
+    if (view->is_waiting)
+        fputs("\r\033[K", stdout);
+    view->is_waiting = false;
+}
 
 static bool on_chunk(void *user, const struct ruvllm_chunk *chunk)
 {
     struct view *view = user;
 
     if (view->show && chunk->text_len) {
+        end_waiting(view);
         rv_output_text(stdout, chunk->text, chunk->text_len);
         fflush(stdout);
         view->ends_line = chunk->text[chunk->text_len - 1] == '\n';
@@ -26,8 +45,11 @@ ruvllm_status rv_answer_stream(ruvllm_model *model, const struct ruvllm_input *i
                                struct ruvllm_error *err)
 {
     struct view view = {.show = show};
-    ruvllm_status rc = ruvllm_generate_stream(model, input, params, on_chunk, &view, out, err);
+    ruvllm_status rc;
 
+    begin_waiting(&view);
+    rc = ruvllm_generate_stream(model, input, params, on_chunk, &view, out, err);
+    end_waiting(&view);
     if (rc == RUVLLM_OK && show && !view.ends_line)
         putchar('\n');
     fflush(stdout);

@@ -6,6 +6,7 @@
 #include "output.h"
 #include "system_facts.h"
 
+#include <ctype.h>
 #include <langinfo.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -35,6 +36,20 @@ static const struct rv_option_group groups[] = {
     RV_MODEL_GROUP_ROPE(offsetof(struct doctor_options, model)),
 };
 
+/* "cuda:0" means "CUDA0", and "cuda" the first of them, as when a model is opened. */
+static bool is_device(const char *wanted, const char *name)
+{
+    size_t i = 0;
+
+    for (; *wanted; wanted++) {
+        if (*wanted == ':')
+            continue;
+        if (!name[i] || tolower((unsigned char)*wanted) != tolower((unsigned char)name[i++]))
+            return false;
+    }
+    return name[i + strspn(name + i, "0123456789")] == '\0';
+}
+
 static void check_devices(struct rv_doctor_report *report, const char *wanted)
 {
     size_t n = ruvllm_device_count();
@@ -54,7 +69,7 @@ static void check_devices(struct rv_doctor_report *report, const char *wanted)
         }
         rv_doctor_report_add(report, RV_VERDICT_OK, "device", NULL, "%s (%s): %s, %s", device.name, device.type,
                              device.description, rv_output_bytes(device.memory_total, bytes));
-        is_wanted_there = is_wanted_there || strcmp(device.name, wanted) == 0;
+        is_wanted_there = is_wanted_there || is_device(wanted, device.name);
     }
     if (!is_wanted_there)
         rv_doctor_report_add(report, RV_VERDICT_FAIL, "device", "take a name from the lines above, or auto",

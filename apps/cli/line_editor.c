@@ -53,6 +53,16 @@ static char *show_prompt(EditLine *edit)
     return editor_of(edit)->prompt;
 }
 
+/* Takes over the window's new size and draws the line again from its beginning. */
+static void follow_window(EditLine *edit)
+{
+    window_changed = 0;
+    el_resize(edit);
+    fputs("\r\033[J", stdout);
+    fflush(stdout);
+    el_set(edit, EL_REFRESH);
+}
+
 /* One character from the terminal. libedit's own reader gives up on the second signal; this one goes on. */
 static int read_key(EditLine *edit, wchar_t *out)
 {
@@ -60,16 +70,15 @@ static int read_key(EditLine *edit, wchar_t *out)
     size_t n = 0;
     uint32_t cp;
 
+    if (editor_of(edit)->interrupted)
+        return 0;
     for (;;) {
         ssize_t got = read(STDIN_FILENO, bytes + n, 1);
         int len;
 
         if (got < 0 && errno == EINTR) {
-            if (window_changed) {
-                window_changed = 0;
-                el_resize(edit);
-                el_set(edit, EL_REFRESH);
-            }
+            if (window_changed)
+                follow_window(edit);
             continue;
         }
         if (got <= 0)
@@ -86,9 +95,16 @@ static int read_key(EditLine *edit, wchar_t *out)
 
 static unsigned char on_interrupt(EditLine *edit, int key)
 {
+    const LineInfo *info = el_line(edit);
+
     (void)key;
+    /*
+     * What comes next belongs below the line, so the cursor goes to its end first (it stops there by itself); once
+     * that is drawn, read_key ends the line.
+     */
+    el_cursor(edit, (int)(info->lastchar - info->cursor));
     editor_of(edit)->interrupted = true;
-    return CC_EOF;
+    return CC_CURSOR;
 }
 
 static unsigned char on_suspend(EditLine *edit, int key)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "model/ggml_log.h"
 
 #include <ctype.h>
 #include <sched.h>
@@ -153,6 +154,7 @@ ruvllm_status rv_device_open(struct rv_device **out, const char *name, int32_t n
     *out = NULL;
     if (!d)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a device");
+    rv_ggml_log_install();
     ggml_backend_load_all(); // a no-op where the backends are linked in
     d->n_threads = n_threads > 0 ? n_threads : count_cores();
     d->cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
@@ -234,6 +236,7 @@ ggml_backend_dev_t rv_device_of_buft(const struct rv_device *device, ggml_backen
 
 size_t rv_device_count(void)
 {
+    rv_ggml_log_install();
     ggml_backend_load_all();
     return ggml_backend_dev_count();
 }
