@@ -170,14 +170,14 @@ static int take(const struct rv_command *command, const struct found *found, con
                 char **argv, int *i)
 {
     const struct rv_option *option = found->option;
-    const char *text = attached;
+    const char *text = attached ? attached : "";
     char want[192], message[448];
 
     if (!option->value && attached) {
         snprintf(message, sizeof(message), "option '--%s' takes no value", option->name);
         return usage_error(command, message);
     }
-    if (option->value && !text) {
+    if (option->value && !attached) {
         if (*i + 1 >= argc) {
             snprintf(message, sizeof(message), "option '--%s' needs a value: --%s %s", option->name, option->name,
                      option->value);
