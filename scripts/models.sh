@@ -58,7 +58,7 @@ fetch_tinyllama() {
 quantize() { # source-file name type [sha256]
     local recipe part=$models/.$2.part
     # Named without its folder: another checkout's test data is the same data.
-    recipe="$(basename "$1") $3 ${4:-} $tools_stamp"
+    recipe="$(basename "$1") $3 ${4:-} $release"
     current "$2" "$recipe" && return
     [ -e "$1" ] || die "'$1' is not there; set RUVLLM_TEST_DATA to the folder of the test data"
     say "quantising $2"
@@ -92,7 +92,7 @@ mkdir -p "$models/.stamps"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 [ -x "$quantizer" ] || die "'$quantizer' is not there; run 'make setup' first"
-tools_stamp=$(cat "$deps/tools/.stamp")
+release=$(git -C "$deps/llama.cpp" rev-parse HEAD) # its bytes do not depend on compiler or processor
 maker_stamp=$(cat "$root"/tests/support/maker_*.[ch] "$root"/src/base/rng.c "$root"/src/base/str_map.c | sha256sum | cut -d ' ' -f 1)
 is_maker_built=no
 

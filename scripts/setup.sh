@@ -100,14 +100,16 @@ amx_flags() {
 
 # ggml is built with clang because GCC 12 drops stores to the AMX tile configuration, and without OpenMP
 # because its own thread pool is the one we drive.
-common=() # filled once the compiler is there to be asked
+common=() # options of every build and of the unsanitized ones; filled once the compiler is there to be asked
+fast=()
 set_common_options() {
     common=(
         -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DBUILD_SHARED_LIBS=ON
         -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF
         -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_WEBUI=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_BUILD_APP=OFF
-        "-DCMAKE_INSTALL_RPATH=\$ORIGIN;\$ORIGIN/../lib" "-DCMAKE_C_FLAGS=$(amx_flags)" "-DCMAKE_CXX_FLAGS=$(amx_flags)"
+        "-DCMAKE_INSTALL_RPATH=\$ORIGIN;\$ORIGIN/../lib"
     )
+    fast=("-DCMAKE_C_FLAGS=$(amx_flags)" "-DCMAKE_CXX_FLAGS=$(amx_flags)")
 }
 
 build_part() { # name "targets; empty = all, then install" cmake-options...
@@ -152,10 +154,10 @@ sanitized() { # name -fsanitize flags
 }
 
 build_llama() {
-    build_part release "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF
-    build_part tools "llama-bench llama-perplexity llama-quantize" -DCMAKE_BUILD_TYPE=Release \
+    build_part release "" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF
+    build_part tools "llama-bench llama-perplexity llama-quantize" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release \
         -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_COMMON=ON -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON
-    build_part rpc "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF -DGGML_RPC=ON
+    build_part rpc "" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF -DGGML_RPC=ON
     sanitized asan "-fsanitize=address,undefined -fno-omit-frame-pointer"
     sanitized tsan "-fsanitize=thread"
 }

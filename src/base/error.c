@@ -1,4 +1,5 @@
 /* Error values: formatting into the caller's fixed buffer, so that it works when memory is gone. */
+#define RV_ERROR_DEFINITIONS // keeps the macros for the analyzer away from the functions they stand before
 #include "base/error.h"
 
 #include <errno.h>

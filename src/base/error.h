@@ -23,7 +23,7 @@ ruvllm_status rv_fail_in(struct ruvllm_error *err, ruvllm_status status, const c
 /* As rv_fail, with ": <reason of errno value>" appended; the status is IO, or NOT_FOUND for ENOENT. */
 ruvllm_status rv_fail_errno(struct ruvllm_error *err, int errno_value, const char *format, ...) RV_PRINTF(3, 4);
 
-#ifdef __clang_analyzer__
+#if defined(__clang_analyzer__) && !defined(RV_ERROR_DEFINITIONS)
 /* The analyzer cannot see into error.c: tell it that a failure is never 0, or every caller seems to go on after one. */
 #define rv_fail(err, status, ...) (rv_fail(err, status, __VA_ARGS__), (status))
 #define rv_fail_kind(err, status, ...) (rv_fail_kind(err, status, __VA_ARGS__), (status))
