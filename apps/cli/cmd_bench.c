@@ -50,14 +50,14 @@ static ruvllm_status parse_threads(void *target, const char *text, struct ruvllm
             break;
         memcpy(number, word, len);
         number[len] = '\0';
-        if (!rv_options_int(number, 0, 1024, &n))
+        if (!rv_options_int(number, 0, 512, &n))
             break;
         list->items[list->n++] = (int32_t)n;
         if (!word[len])
             return RUVLLM_OK;
         word += len + 1;
     }
-    return rv_fail(err, RUVLLM_INVALID, "up to %d numbers from 0 to 1024, such as 1,2,4", THREADS_MAX);
+    return rv_fail(err, RUVLLM_INVALID, "up to %d numbers from 0 to 512, such as 1,2,4", THREADS_MAX);
 }
 
 static const struct rv_option own_options[] = {
