@@ -151,8 +151,7 @@ struct ruvllm_device_info {
 
 /* Devices ggml knows here, in its order. The strings live as long as the process. */
 RUVLLM_API size_t ruvllm_device_count(void);
-RUVLLM_API ruvllm_status ruvllm_device_at(size_t index, struct ruvllm_device_info *out,
-                                          struct ruvllm_error *err);
+RUVLLM_API ruvllm_status ruvllm_device_at(size_t index, struct ruvllm_device_info *out, struct ruvllm_error *err);
 
 /* ---- models -------------------------------------------------------------------------------- */
 
@@ -171,13 +170,13 @@ typedef enum ruvllm_rope_scaling {
 
 struct ruvllm_model_params {
     size_t struct_size;
-    int32_t max_context;            // tokens; 4096, lowered to what the model was trained for; 0: all of that
-    int32_t max_batch;              // prompt tokens computed at once; 512
-    int32_t n_threads;              // 0: one per physical core this process may use
-    const char *device;             // NULL or "auto": the best installed one; else a name from ruvllm_device_at
-    bool use_mmap;                  // true: weights stay in the file's pages where the device reads them as they are
-    bool repack;                    // true: weights are laid out anew where that is faster on this device
-    bool vocab_only;                // read text processing and numbers, leave the weights alone: nothing computes
+    int32_t max_context; // tokens; 4096, lowered to what the model was trained for; 0: all of that
+    int32_t max_batch;   // prompt tokens computed at once; 512
+    int32_t n_threads;   // 0: one per physical core this process may use
+    const char *device;  // NULL or "auto": the best installed one; else a name from ruvllm_device_at
+    bool use_mmap;       // true: weights stay in the file's pages where the device reads them as they are
+    bool repack;         // true: weights are laid out anew where that is faster on this device
+    bool vocab_only;     // read text processing and numbers, leave the weights alone: nothing computes
     ruvllm_rope_scaling rope_scaling;
     float rope_scale;               // context multiplier for rope_scaling; 0: the file's
     float rope_freq_base;           // 0: the file's
@@ -279,12 +278,11 @@ struct ruvllm_input {
  * Token ids of `input`. *tokens is the caller's, freed with ruvllm_free(). Contents of messages are
  * never read as special tokens, whatever they spell.
  */
-RUVLLM_API ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input,
-                                         int32_t **tokens, size_t *n_tokens, struct ruvllm_error *err);
+RUVLLM_API ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
+                                         size_t *n_tokens, struct ruvllm_error *err);
 /* Text of `tokens`, NUL-terminated; special tokens are spelled out only when asked for. */
 RUVLLM_API ruvllm_status ruvllm_detokenize(const ruvllm_model *model, const int32_t *tokens, size_t n_tokens,
-                                           bool with_special, char **text, size_t *text_len,
-                                           struct ruvllm_error *err);
+                                           bool with_special, char **text, size_t *text_len, struct ruvllm_error *err);
 /*
  * The conversation as the model's chat template renders it, ending where the assistant is to speak.
  * A model without a template, or one whose template fails, is an error: nothing is put in its place.
@@ -343,7 +341,7 @@ struct ruvllm_token_logprob {
 struct ruvllm_chunk {
     const char *text; // whole UTF-8 characters, NUL-terminated; may be empty while a character or stop string forms
     size_t text_len;
-    int32_t token;    // -1 in a last piece that was held back until the end
+    int32_t token;                               // -1 in a last piece that was held back until the end
     const struct ruvllm_token_logprob *logprobs; // the chosen token first, then the alternatives, best first
     size_t n_logprobs;
 };
@@ -372,13 +370,12 @@ struct ruvllm_response {
  * both numbers; nothing is ever cut off silently.
  */
 RUVLLM_API ruvllm_status ruvllm_generate(ruvllm_model *model, const struct ruvllm_input *input,
-                                         const struct ruvllm_generate_params *params,
-                                         struct ruvllm_response **out, struct ruvllm_error *err);
+                                         const struct ruvllm_generate_params *params, struct ruvllm_response **out,
+                                         struct ruvllm_error *err);
 /* The same, handing out each piece as it comes. `out` may be NULL. */
 RUVLLM_API ruvllm_status ruvllm_generate_stream(ruvllm_model *model, const struct ruvllm_input *input,
-                                                const struct ruvllm_generate_params *params,
-                                                ruvllm_chunk_fn on_chunk, void *user,
-                                                struct ruvllm_response **out, struct ruvllm_error *err);
+                                                const struct ruvllm_generate_params *params, ruvllm_chunk_fn on_chunk,
+                                                void *user, struct ruvllm_response **out, struct ruvllm_error *err);
 RUVLLM_API void ruvllm_response_free(struct ruvllm_response *response);
 
 /*
@@ -391,8 +388,8 @@ RUVLLM_API ruvllm_status ruvllm_forward(ruvllm_model *model, const int32_t *toke
 /*
  * Embedding of `input`: final hidden states averaged over its tokens, scaled to length 1; n_embd floats into `out`.
  */
-RUVLLM_API ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input, float *out,
-                                      size_t out_cap, struct ruvllm_error *err);
+RUVLLM_API ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input, float *out, size_t out_cap,
+                                      struct ruvllm_error *err);
 
 #ifdef __cplusplus
 }

@@ -26,10 +26,10 @@ struct answer {
     struct ruvllm_response *response;
     int32_t *prompt;
     size_t n_prompt;
-    size_t room;    // tokens the context has left for the answer
-    size_t max;     // tokens to generate at most
-    float *raw;     // the row before sampling changed it, where log-probabilities are wanted
-    float *logits;  // the row to choose from
+    size_t room;   // tokens the context has left for the answer
+    size_t max;    // tokens to generate at most
+    float *raw;    // the row before sampling changed it, where log-probabilities are wanted
+    float *logits; // the row to choose from
     bool is_over;
 };
 

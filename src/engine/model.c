@@ -73,8 +73,7 @@ static ruvllm_status check_params(const struct ruvllm_model_params *p, struct ru
     return RUVLLM_OK;
 }
 
-static ruvllm_status read_numbers(struct ruvllm_model *m, const struct ruvllm_model_params *p,
-                                  struct ruvllm_error *err)
+static ruvllm_status read_numbers(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
 {
     struct rv_rope_override rope = {.scaling = p->rope_scaling,
                                     .scale = p->rope_scale,
@@ -117,13 +116,10 @@ static const char *main_type(const struct rv_gguf_file *file)
     return ggml_type_name((enum ggml_type)best);
 }
 
-static ruvllm_status open_compute(struct ruvllm_model *m, const struct ruvllm_model_params *p,
-                                  struct ruvllm_error *err)
+static ruvllm_status open_compute(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
 {
-    struct rv_weights_options options = {.use_mmap = p->use_mmap,
-                                         .repack = p->repack,
-                                         .on_progress = p->on_progress,
-                                         .progress_user = p->progress_user};
+    struct rv_weights_options options = {
+        .use_mmap = p->use_mmap, .repack = p->repack, .on_progress = p->on_progress, .progress_user = p->progress_user};
     struct rv_decoder_config config;
     ruvllm_status rc = rv_device_open(&m->device, p->device, p->n_threads, err);
 
@@ -265,8 +261,8 @@ void rv_model_rewind(struct ruvllm_model *model, int32_t n)
 static ruvllm_status advance_batch(struct ruvllm_model *m, const int32_t *tokens, int32_t n, int32_t n_out,
                                    enum rv_decoder_result result, float **rows, struct ruvllm_error *err)
 {
-    struct rv_batch batch = {.n_rows = n, .tokens = tokens, .pos = m->pos, .seq = m->seq, .out_rows = m->out_rows,
-                             .n_out = n_out};
+    struct rv_batch batch = {
+        .n_rows = n, .tokens = tokens, .pos = m->pos, .seq = m->seq, .out_rows = m->out_rows, .n_out = n_out};
 
     for (int32_t i = 0; i < n; i++) {
         m->pos[i] = m->n_history + i;

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -150,13 +151,16 @@ const char *ruvllm_model_chat_template(const ruvllm_model *model)
 /* Resident pages from the system's own account; 0 where there is none. */
 static uint64_t resident_bytes(void)
 {
-    unsigned long long pages = 0;
+    char line[128] = "", *rest;
+    uint64_t pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
 
     if (!file)
         return 0;
-    if (fscanf(file, "%*u %llu", &pages) != 1)
-        pages = 0;
+    if (fgets(line, sizeof(line), file)) {
+        (void)strtoull(line, &rest, 10); // the first number is the size of the address space
+        pages = strtoull(rest, NULL, 10);
+    }
     fclose(file);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -209,8 +213,8 @@ ruvllm_status ruvllm_detokenize(const ruvllm_model *model, const int32_t *tokens
     return rc;
 }
 
-ruvllm_status ruvllm_apply_template(const ruvllm_model *model, const struct ruvllm_message *messages,
-                                    size_t n_messages, char **text, size_t *text_len, struct ruvllm_error *err)
+ruvllm_status ruvllm_apply_template(const ruvllm_model *model, const struct ruvllm_message *messages, size_t n_messages,
+                                    char **text, size_t *text_len, struct ruvllm_error *err)
 {
     struct rv_buf buf;
     ruvllm_status rc;
@@ -301,8 +305,8 @@ ruvllm_status ruvllm_forward(ruvllm_model *model, const int32_t *tokens, size_t 
     if (n_tokens > (size_t)model->max_context)
         rc = rv_fail(err, RUVLLM_TOO_LARGE, "%zu tokens do not fit a context of %d", n_tokens, model->max_context);
     else if (!rv_size_mul(n_tokens - first, f.row_len, &needed) || needed > logits_cap)
-        rc = rv_fail(err, RUVLLM_INVALID, "'logits' has room for %zu floats, %zu rows of %zu are asked for",
-                     logits_cap, n_tokens - first, f.row_len);
+        rc = rv_fail(err, RUVLLM_INVALID, "'logits' has room for %zu floats, %zu rows of %zu are asked for", logits_cap,
+                     n_tokens - first, f.row_len);
     if (!rc)
         rc = rv_input_tokens(model, &input, &checked, &n_checked, err);
     if (!rc) {

@@ -57,9 +57,8 @@ static struct ggml_tensor *rotate(const struct rv_build *b, int32_t layer, struc
     int mode = b->hparams->arch->rope_neox ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
 
     return ggml_rope_ext(b->ctx, x, pos, b->rope_factors, r->n_dims, mode, r->original_context,
-                         windowed ? r->freq_base_window : r->freq_base,
-                         windowed ? r->freq_scale_window : r->freq_scale, r->ext_factor, r->attn_factor, r->beta_fast,
-                         r->beta_slow);
+                         windowed ? r->freq_base_window : r->freq_base, windowed ? r->freq_scale_window : r->freq_scale,
+                         r->ext_factor, r->attn_factor, r->beta_fast, r->beta_slow);
 }
 
 /* Norms of queries and keys, then positions. Where q and k are neighbours and bare, one node turns both. */
@@ -97,8 +96,8 @@ static void store(const struct rv_build *b, struct ggml_tensor *cache, struct gg
 /* The cells attention looks at: [head_dim, n_kv, kv heads]. */
 static struct ggml_tensor *view_cells(struct rv_build *b, struct ggml_tensor *cache)
 {
-    struct ggml_tensor *view = ggml_view_3d(b->ctx, cache, cache->ne[0], b->n_kv, cache->ne[2], cache->nb[1],
-                                            cache->nb[2], 0);
+    struct ggml_tensor *view =
+        ggml_view_3d(b->ctx, cache, cache->ne[0], b->n_kv, cache->ne[2], cache->nb[1], cache->nb[2], 0);
 
     b->kv_views[b->n_kv_views++] = view;
     return view;

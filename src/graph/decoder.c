@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    LENGTH_STEP_HOST = 64,    // cells attention looks at are rounded up to these
+    LENGTH_STEP_HOST = 64, // cells attention looks at are rounded up to these
     LENGTH_STEP_DEVICE = 256,
     RESERVED_OUT = 64, // results a step is given scratch memory for at once; a step with more takes more
     NODES_PER_LAYER = 48,

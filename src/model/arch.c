@@ -23,7 +23,7 @@ static const struct rv_arch table[] = {
      .required = RV_ARCH_FFN_NORM | RV_ARCH_POST_NORMS,
      .rope_neox = true,
      .scale_embedding = true,
-    
+
      .tied_always = true,
      .has_window = true,
      .window = 4096,
@@ -38,7 +38,7 @@ static const struct rv_arch table[] = {
      .required = RV_ARCH_FFN_NORM | RV_ARCH_POST_NORMS | RV_ARCH_QK_NORM,
      .rope_neox = true,
      .scale_embedding = true,
-    
+
      .has_window = true,
      .window_period = 6,
      .window_rope_base = 10000.0f,

@@ -10,8 +10,10 @@
 #include "model/ggml_log.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -30,6 +32,29 @@ struct rv_device {
     threadpool_free_fn pool_free;
 };
 
+/* ggml's own words, one level down: what it finds worth saying is a detail to our users. */
+static void log_line(enum ggml_log_level level, const char *text, void *user)
+{
+    ruvllm_log_level ours = level == GGML_LOG_LEVEL_ERROR  ? RUVLLM_LOG_ERROR
+                            : level == GGML_LOG_LEVEL_WARN ? RUVLLM_LOG_WARN
+                                                           : RUVLLM_LOG_DEBUG;
+    size_t len = strlen(text);
+
+    (void)user;
+    while (len > 0 && text[len - 1] == '\n')
+        len--;
+    if (len > 0 && level != GGML_LOG_LEVEL_CONT)
+        rv_log(ours, "ggml: %.*s", (int)(len < 400 ? len : 400), text);
+}
+
+/* Once a process: ggml has one log, and before this it goes to standard error whatever our users asked for. */
+static void take_log(void)
+{
+    ggml_log_set(log_line, NULL);
+}
+
+static pthread_once_t log_taken = PTHREAD_ONCE_INIT;
+
 /* Two hardware threads of one core share its vector units, so a second one only adds waiting. */
 static int32_t count_cores(void)
 {
@@ -41,6 +66,7 @@ static int32_t count_cores(void)
     for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         char path[96];
         FILE *file;
+        char digits[16] = "";
         unsigned first = cpu;
 
         if (!CPU_ISSET(cpu, &allowed))
@@ -48,8 +74,8 @@ static int32_t count_cores(void)
         snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
         file = fopen(path, "r");
         if (file) {
-            if (fscanf(file, "%u", &first) != 1)
-                first = cpu;
+            if (fgets(digits, sizeof(digits), file) && isdigit((unsigned char)digits[0]))
+                first = (unsigned)strtoul(digits, NULL, 10);
             fclose(file);
         }
         /* A core is counted at its first thread, or at this one when the first is not ours. */
@@ -155,6 +181,7 @@ ruvllm_status rv_device_open(struct rv_device **out, const char *name, int32_t n
     if (!d)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a device");
     rv_ggml_log_install();
+    pthread_once(&log_taken, take_log);
     ggml_backend_load_all(); // a no-op where the backends are linked in
     d->n_threads = n_threads > 0 ? n_threads : count_cores();
     d->cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);

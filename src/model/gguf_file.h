@@ -38,11 +38,11 @@ enum rv_gguf_type {
 struct rv_gguf_tensor {
     struct rv_str name;
     enum ggml_type type;
-    int n_dims;         // 0 (a single number) to 4
-    int64_t ne[4];      // 1 beyond n_dims; each at least 1
-    uint64_t offset;    // from the start of the file
-    uint64_t n_bytes;   // offset + n_bytes <= file size
-    const void *data;   // in the mapping
+    int n_dims;       // 0 (a single number) to 4
+    int64_t ne[4];    // 1 beyond n_dims; each at least 1
+    uint64_t offset;  // from the start of the file
+    uint64_t n_bytes; // offset + n_bytes <= file size
+    const void *data; // in the mapping
 };
 
 /*

@@ -174,6 +174,7 @@ static ruvllm_status read_attention(struct reader *r, struct rv_hparams *h, stru
 {
     const struct rv_arch *arch = h->arch;
     bool is_rms = arch->norm == RV_ARCH_NORM_RMS;
+    int32_t width_per_head = h->n_embd / h->n_heads;
     uint32_t window = arch->window;
     ruvllm_status rc;
 
@@ -186,7 +187,7 @@ static ruvllm_status read_attention(struct reader *r, struct rv_hparams *h, stru
         return rv_fail(err, RUVLLM_FORMAT, "the file does not say '%s'", r->key);
     h->attention_scale = 1.0f / sqrtf((float)h->head_dim);
     if (arch->width_scaled_layers && h->n_layers == arch->width_scaled_layers)
-        h->attention_scale = 1.0f / sqrtf((float)(h->n_embd / h->n_heads));
+        h->attention_scale = 1.0f / sqrtf((float)width_per_head);
     h->attention_cap = arch->attention_cap;
     h->final_cap = arch->final_cap;
     if (arch->has_attention_cap)

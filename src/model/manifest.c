@@ -130,8 +130,7 @@ static ruvllm_status check_shape(const struct rv_gguf_tensor *t, const struct ru
 }
 
 static ruvllm_status find(const struct rv_gguf_file *file, const struct rule *rule, const struct rv_hparams *h,
-                          const char *name, bool fused_qkv, const struct rv_gguf_tensor **out,
-                          struct ruvllm_error *err)
+                          const char *name, bool fused_qkv, const struct rv_gguf_tensor **out, struct ruvllm_error *err)
 {
     const struct rv_gguf_tensor *t = rv_gguf_file_tensor_find(file, name);
 

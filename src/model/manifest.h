@@ -50,7 +50,7 @@ enum rv_root {
 };
 
 struct rv_manifest {
-    const struct rv_gguf_tensor *roots[RV_N_ROOTS];    // NULL where the model has none
+    const struct rv_gguf_tensor *roots[RV_N_ROOTS];     // NULL where the model has none
     const struct rv_gguf_tensor *(*layers)[RV_N_PARTS]; // n_layers of them
     bool tied;                                          // the head is the embedding
     uint64_t n_params;                                  // of the whole file

@@ -21,9 +21,9 @@ struct rv_layer_weights {
     struct ggml_tensor *q_norm, *k_norm; /* [head_dim] or [head_dim, heads] */
     struct ggml_tensor *attn_post_norm;
     struct ggml_tensor *ffn_norm, *ffn_norm_b;
-    struct ggml_tensor *gate, *up;         /* [n_embd, n_ff] */
-    struct ggml_tensor *gate_up;           /* [n_embd, 2 n_ff] */
-    struct ggml_tensor *down;              /* [n_ff, n_embd] */
+    struct ggml_tensor *gate, *up; /* [n_embd, n_ff] */
+    struct ggml_tensor *gate_up;   /* [n_embd, 2 n_ff] */
+    struct ggml_tensor *down;      /* [n_ff, n_embd] */
     struct ggml_tensor *gate_b, *up_b, *gate_up_b, *down_b;
     struct ggml_tensor *ffn_post_norm;
 };

@@ -38,7 +38,7 @@ struct rv_jinja_run {
     int depth;
     int line;
     const char *builtin; // the filter or test at work, named in failures; NULL: none
-    int64_t now; // seconds since 1970, for strftime_now
+    int64_t now;         // seconds since 1970, for strftime_now
     uint64_t hash_seed;
     struct ruvllm_error *err;
 };

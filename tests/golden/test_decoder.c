@@ -79,7 +79,7 @@ static void run(const int32_t *tokens, const int32_t *pos, const int32_t *seq, i
 
     assert_ok(rv_decoder_run(f.decoder, &batch, RV_DECODER_LOGITS, &rows, err));
     assert_true((rows == NULL) == (n_out == 0));
-    if (n_out)
+    if (n_out && logits)
         memcpy(logits, rows, (size_t)n_out * (size_t)f.hparams.n_vocab * sizeof(float));
 }
 

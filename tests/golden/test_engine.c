@@ -243,8 +243,8 @@ static void a_template_that_is_not_the_pinned_one_is_refused(void **state)
     hash[0] = hash[0] == '0' ? '1' : '0';
     assert_fails(ruvllm_model_open(&model, path, &params, &error), RUVLLM_INVALID, error, "SHA-256");
     assert_null(model);
-    assert_fails(ruvllm_model_open(&model, test_data("models/stories260K.gguf"), &params, &error), RUVLLM_INVALID, error,
-                 "no chat template");
+    assert_fails(ruvllm_model_open(&model, test_data("models/stories260K.gguf"), &params, &error), RUVLLM_INVALID,
+                 error, "no chat template");
 }
 
 static void a_model_without_a_template_refuses_conversations(void **state)
@@ -363,7 +363,8 @@ static void wrong_arguments_are_named(void **state)
     both.n_tokens = 1;
     assert_fails(ruvllm_generate(model, &both, NULL, &response, &error), RUVLLM_INVALID, error, "exactly one");
     both.text = NULL;
-    assert_fails(ruvllm_generate(model, &both, NULL, &response, &error), RUVLLM_INVALID, error, "not in the vocabulary");
+    assert_fails(ruvllm_generate(model, &both, NULL, &response, &error), RUVLLM_INVALID, error,
+                 "not in the vocabulary");
     input.text_len = 0;
     input.no_bos = true;
     assert_fails(ruvllm_generate(model, &input, NULL, &response, &error), RUVLLM_INVALID, error, "empty");

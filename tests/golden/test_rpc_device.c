@@ -178,7 +178,8 @@ static void compare_devices(const char *path)
     assert_ok(ruvllm_forward(rpc, tokens, (size_t)n, 0, b, (size_t)n * (size_t)info.n_vocab, err));
     for (int i = 0; i < n; i++) {
         bool same;
-        kl += kl_of_row(a + (size_t)i * (size_t)info.n_vocab, b + (size_t)i * (size_t)info.n_vocab, info.n_vocab, &same);
+        kl +=
+            kl_of_row(a + (size_t)i * (size_t)info.n_vocab, b + (size_t)i * (size_t)info.n_vocab, info.n_vocab, &same);
         n_same += same;
     }
     printf("rpc %s: mean KL %.3g, top-1 %.4f\n", strrchr(path, '/') + 1, kl / n, (double)n_same / n);
