@@ -22,6 +22,11 @@ int32_t divergence_argmax(const float *logits, size_t n_vocab)
     return (int32_t)best;
 }
 
+double divergence_logprob(const float *logits, size_t n_vocab, int32_t token)
+{
+    return logits[token] - log_sum_exp(logits, n_vocab);
+}
+
 double divergence_kl(const float *reference, const float *candidate, size_t n_vocab, double *entropy)
 {
     double norm_p = log_sum_exp(reference, n_vocab), norm_q = log_sum_exp(candidate, n_vocab);

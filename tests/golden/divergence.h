@@ -21,6 +21,8 @@ void divergence_add(struct divergence *sum, const float *reference, const float 
 double divergence_mean_kl(const struct divergence *sum);
 double divergence_mean_entropy(const struct divergence *sum);
 double divergence_top1(const struct divergence *sum);
+/* Natural logarithm of a token's probability. */
+double divergence_logprob(const float *logits, size_t n_vocab, int32_t token);
 /* The first index of the largest logit. */
 int32_t divergence_argmax(const float *logits, size_t n_vocab);
 

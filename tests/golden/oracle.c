@@ -46,7 +46,7 @@ static void override_rope(struct llama_context_params *params, const struct orac
         params->yarn_beta_slow = rope->beta_slow;
 }
 
-struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads, const struct oracle_rope *rope)
+struct oracle *oracle_open(const char *path, const struct oracle_params *wanted)
 {
     struct oracle *oracle = calloc(1, sizeof(*oracle));
     struct llama_model_params model_params = llama_model_default_params();
@@ -54,16 +54,17 @@ struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads, c
 
     assert_non_null(oracle);
     llama_log_set(log_errors, NULL);
+    model_params.use_extra_bufts = !wanted->no_repack;
     oracle->model = llama_model_load_from_file(path, model_params);
     if (!oracle->model)
         fail_msg("libllama cannot load '%s'", path);
-    params.n_ctx = (uint32_t)n_ctx;
+    params.n_ctx = (uint32_t)wanted->n_ctx;
     params.n_batch = ORACLE_BATCH;
     params.n_ubatch = ORACLE_BATCH;
-    params.n_threads = n_threads;
-    params.n_threads_batch = n_threads;
-    if (rope)
-        override_rope(&params, rope);
+    params.n_threads = wanted->n_threads;
+    params.n_threads_batch = wanted->n_threads;
+    if (wanted->rope)
+        override_rope(&params, wanted->rope);
     oracle->ctx = llama_init_from_model(oracle->model, params);
     if (!oracle->ctx)
         fail_msg("libllama cannot make a context for '%s'", path);

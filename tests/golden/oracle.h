@@ -21,8 +21,15 @@ struct oracle_rope {
     uint32_t original_context;
 };
 
-/* Fails the running case when the model cannot be loaded. `rope` may be NULL. */
-struct oracle *oracle_open(const char *path, int32_t n_ctx, int32_t n_threads, const struct oracle_rope *rope);
+struct oracle_params {
+    int32_t n_ctx;
+    int32_t n_threads;
+    bool no_repack;                 // weights stay laid out as in the file
+    const struct oracle_rope *rope; // may be NULL
+};
+
+/* Fails the running case when the model cannot be loaded. */
+struct oracle *oracle_open(const char *path, const struct oracle_params *params);
 void oracle_close(struct oracle *oracle);
 
 int32_t oracle_n_vocab(const struct oracle *oracle);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARITY_BATCH = 512, PARITY_ANSWER_MAX = 256 };
+enum { PARITY_BATCH = 512 };
 
 /* RUVLLM_TEST_THREADS, for machines that are busy with other things; 2 without it. */
 static int32_t n_threads(void)
@@ -20,19 +20,33 @@ static int32_t n_threads(void)
     return n >= 1 && n <= 64 ? (int32_t)n : 2;
 }
 
+/*
+ * We leave a file wholly mapped when a new layout would take only a small part of it; libllama lays out anew what it
+ * can. Other layouts are other kernels, so it is told to do as we do.
+ */
+static bool keeps_layout(const ruvllm_model *model)
+{
+    struct ruvllm_memory_stats stats = {.struct_size = sizeof(stats)};
+
+    assert_ok(ruvllm_memory_stats_get(model, &stats, err));
+    return stats.weights_allocated == 0;
+}
+
 static void open_both(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx,
                       const struct oracle_rope *rope, struct ruvllm_model_params params)
 {
     struct ruvllm_model_info info = {.struct_size = sizeof(info)};
+    struct oracle_params theirs = {.n_ctx = n_ctx, .n_threads = n_threads(), .rope = rope};
     size_t n_floats;
 
     *parity = (struct parity){.n_ctx = n_ctx};
     params.max_context = n_ctx;
     params.max_batch = PARITY_BATCH;
     params.n_threads = n_threads();
-    parity->oracle = oracle_open(oracle_path, n_ctx, n_threads(), rope); // first: it silences ggml's chatter
     assert_ok(ruvllm_model_open(&parity->model, our_path, &params, err));
     assert_ok(ruvllm_model_info_get(parity->model, &info, err));
+    theirs.no_repack = keeps_layout(parity->model);
+    parity->oracle = oracle_open(oracle_path, &theirs);
     parity->n_vocab = (size_t)oracle_n_vocab(parity->oracle);
     assert_int_equal(info.n_vocab, parity->n_vocab);
     n_floats = (size_t)n_ctx * parity->n_vocab;
@@ -98,27 +112,42 @@ struct parity_noise parity_measure_noise(struct parity *parity, const int32_t *t
     return noise;
 }
 
-size_t parity_answer(struct parity *parity, const int32_t *prompt, size_t n_prompt, size_t n_max, int32_t *out,
-                     bool *ended)
+/*
+ * The engine keeps the beginning two prompts share. Computing a part of a prompt is another batch shape than the
+ * whole, and so other kernels: a sequence that shares nothing makes it begin anew, as libllama does here.
+ */
+static void forget(struct parity *parity, int32_t first_token)
+{
+    int32_t other = first_token == 0 ? 1 : 0;
+
+    assert_ok(ruvllm_forward(parity->model, &other, 1, 0, parity->ours, parity->n_vocab, err));
+}
+
+void parity_answer(struct parity *parity, const int32_t *prompt, size_t n_prompt, size_t n_max, bool is_fresh,
+                   struct parity_answer *answer)
 {
     struct ruvllm_generate_params params = ruvllm_generate_params_default();
     struct ruvllm_input input = {.struct_size = sizeof(input), .tokens = prompt, .n_tokens = n_prompt};
     struct ruvllm_response *response = NULL;
-    size_t n;
 
+    if (is_fresh)
+        forget(parity, prompt[0]);
     params.max_tokens = (int32_t)n_max;
     params.temperature = 0;
     params.repetition_penalty = 1;
+    params.n_logprobs = 0;
     assert_ok(ruvllm_generate(parity->model, &input, &params, &response, err));
-    n = response->n_tokens;
-    assert_true(n <= n_max);
-    memcpy(out, response->tokens, n * sizeof(*out));
-    *ended = response->stop_reason == RUVLLM_STOP_EOS;
-    if (!*ended && n < n_max)
-        fail_msg("the answer stopped after %zu of %zu tokens: %s", n, n_max,
+    answer->n = response->n_tokens;
+    assert_true(answer->n <= n_max && n_max <= PARITY_ANSWER_MAX);
+    for (size_t i = 0; i < answer->n; i++) {
+        answer->tokens[i] = response->tokens[i];
+        answer->logprobs[i] = response->logprobs[i].logprob;
+    }
+    answer->ended = response->stop_reason == RUVLLM_STOP_EOS;
+    if (!answer->ended && answer->n < n_max)
+        fail_msg("the answer stopped after %zu of %zu tokens: %s", answer->n, n_max,
                  ruvllm_stop_reason_name(response->stop_reason));
     ruvllm_response_free(response);
-    return n;
 }
 
 /* By how much `chosen` lost in these logits; -1 stands for the end of text, whichever token spells it. */
@@ -148,26 +177,35 @@ static void judge_step(const struct parity *parity, const float *logits, size_t 
            lead, is_noise ? "within" : "BEYOND", noise);
 }
 
+static void note_logprob(const struct parity *parity, const float *logits, int32_t token, float logprob,
+                         struct parity_greedy *sum)
+{
+    double distance = fabs(divergence_logprob(logits, parity->n_vocab, token) - (double)logprob);
+
+    if (!(distance <= sum->worst_logprob))
+        sum->worst_logprob = distance;
+}
+
 void parity_compare_greedy(struct parity *parity, const int32_t *prompt, size_t n_prompt, size_t n_max, double noise,
                            struct parity_greedy *sum)
 {
     int32_t *sequence = calloc(n_prompt + n_max, sizeof(*sequence));
-    int32_t ours[PARITY_ANSWER_MAX];
+    struct parity_answer ours;
     const float *logits = parity->theirs;
-    size_t base = 0, n_ours;
-    bool ended;
+    size_t base = 0; // step at which `ours` begins
 
     assert_non_null(sequence);
-    assert_true(n_max <= PARITY_ANSWER_MAX);
     memcpy(sequence, prompt, n_prompt * sizeof(*prompt));
+    parity_answer(parity, prompt, n_prompt, n_max, true, &ours);
     oracle_forward(parity->oracle, prompt, n_prompt, n_prompt - 1, PARITY_BATCH, parity->theirs);
-    n_ours = parity_answer(parity, prompt, n_prompt, n_max, ours, &ended);
     for (size_t i = 0; i < n_max; i++) {
         int32_t best = divergence_argmax(logits, parity->n_vocab);
         int32_t theirs = oracle_is_end(parity->oracle, best) ? -1 : best;
-        int32_t chosen = i - base < n_ours ? ours[i - base] : -1;
+        int32_t chosen = i - base < ours.n ? ours.tokens[i - base] : -1;
 
         sum->n_tokens++;
+        if (chosen >= 0)
+            note_logprob(parity, logits, chosen, ours.logprobs[i - base], sum);
         if (chosen != theirs)
             judge_step(parity, logits, i, theirs, chosen, noise, sum);
         if (theirs < 0)
@@ -175,7 +213,7 @@ void parity_compare_greedy(struct parity *parity, const int32_t *prompt, size_t 
         sequence[n_prompt + i] = theirs;
         if (chosen != theirs && i + 1 < n_max) {
             base = i + 1;
-            n_ours = parity_answer(parity, sequence, n_prompt + base, n_max - base, ours, &ended);
+            parity_answer(parity, sequence, n_prompt + base, n_max - base, false, &ours);
         }
         if (i + 1 < n_max)
             logits = oracle_decode(parity->oracle, theirs);

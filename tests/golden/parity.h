@@ -9,6 +9,8 @@
 #include "golden/oracle.h"
 #include "support/test.h"
 
+enum { PARITY_ANSWER_MAX = 256 };
+
 struct parity {
     struct oracle *oracle;
     ruvllm_model *model;
@@ -41,9 +43,10 @@ struct parity_noise parity_measure_noise(struct parity *parity, const int32_t *t
 
 struct parity_greedy {
     size_t n_tokens;
-    size_t n_different; // where libllama's best beat our choice by less than the noise
-    size_t n_wrong;     // by more
-    double worst_gap;   // the largest such lead
+    size_t n_different;   // where libllama's best beat our choice by less than the noise
+    size_t n_wrong;       // by more
+    double worst_gap;     // the largest such lead
+    double worst_logprob; // largest distance of a chosen token's log-probability from libllama's
 };
 
 /*
@@ -53,8 +56,16 @@ struct parity_greedy {
 void parity_compare_greedy(struct parity *parity, const int32_t *prompt, size_t n_prompt, size_t n_max, double noise,
                            struct parity_greedy *sum);
 
-/* Our greedy answer: fills `out`, returns how many; *ended tells whether the model ended it. */
-size_t parity_answer(struct parity *parity, const int32_t *prompt, size_t n_prompt, size_t n_max, int32_t *out,
-                     bool *ended);
+/* An answer of ours. */
+struct parity_answer {
+    int32_t tokens[PARITY_ANSWER_MAX];
+    float logprobs[PARITY_ANSWER_MAX];
+    size_t n;
+    bool ended; // by the model
+};
+
+/* Our greedy answer of up to n_max tokens. `is_fresh` makes the engine forget what it has computed before. */
+void parity_answer(struct parity *parity, const int32_t *prompt, size_t n_prompt, size_t n_max, bool is_fresh,
+                   struct parity_answer *answer);
 
 #endif

@@ -159,21 +159,22 @@ static size_t their_answer(struct parity *parity, const struct reference_case *c
  */
 static void check_recorded(struct parity *parity, const struct reference *reference)
 {
-    int32_t ours[ANSWER_TOKENS], theirs[ANSWER_TOKENS];
+    struct parity_answer ours;
+    int32_t theirs[ANSWER_TOKENS];
 
     for (size_t i = 0; i < reference->n_cases; i++) {
         const struct reference_case *c = &reference->cases[i];
-        bool ended, is_kept;
-        size_t n = parity_answer(parity, c->prompt, c->n_prompt, ANSWER_TOKENS, ours, &ended);
         size_t n_stable = c->n_stable < ANSWER_TOKENS ? c->n_stable : ANSWER_TOKENS;
         size_t n_theirs;
+        bool is_kept;
 
-        is_kept = n >= n_stable && memcmp(ours, c->answer, n_stable * sizeof(*ours)) == 0 &&
-                  (!c->ends_stably || c->n_answer >= ANSWER_TOKENS || (ended && n == c->n_answer));
+        parity_answer(parity, c->prompt, c->n_prompt, ANSWER_TOKENS, true, &ours);
+        is_kept = ours.n >= n_stable && memcmp(ours.tokens, c->answer, n_stable * sizeof(*theirs)) == 0 &&
+                  (!c->ends_stably || c->n_answer >= ANSWER_TOKENS || (ours.ended && ours.n == c->n_answer));
         if (is_kept)
             continue;
         n_theirs = their_answer(parity, c, theirs);
-        if (n != n_theirs || memcmp(ours, theirs, n * sizeof(*ours)) != 0)
+        if (ours.n != n_theirs || memcmp(ours.tokens, theirs, n_theirs * sizeof(*theirs)) != 0)
             fail_msg("answer %zu leaves the %zu recorded ids, and libllama does not do as we do", i, c->n_stable);
         printf("    recorded answer %zu does not hold on this processor: libllama leaves it too, as we do\n", i);
     }
@@ -182,11 +183,12 @@ static void check_recorded(struct parity *parity, const struct reference *refere
 static void judge(const struct subject *subject, const struct divergence *sum, const struct parity_noise *noise,
                   const struct parity_greedy *greedy)
 {
-    printf("parity %-24s ctx %4d  kl mean %.2e max %.2e  top1 %.4f  entropy %.2f  greedy %zu of %zu differ"
-           "  [libllama itself: kl %.2e top1 %.4f gap %.4f]\n",
-           subject->name, subject->n_ctx, divergence_mean_kl(sum), sum->kl_max, divergence_top1(sum),
-           divergence_mean_entropy(sum), greedy->n_different + greedy->n_wrong, greedy->n_tokens,
-           divergence_mean_kl(&noise->self), divergence_top1(&noise->self), noise->gap);
+    printf(
+        "parity %-24s ctx %4d  kl mean %.2e max %.2e  top1 %.4f  entropy %.2f  greedy %zu of %zu differ, logprob %.1e"
+        "  [libllama itself: kl %.2e top1 %.4f gap %.4f]\n",
+        subject->name, subject->n_ctx, divergence_mean_kl(sum), sum->kl_max, divergence_top1(sum),
+        divergence_mean_entropy(sum), greedy->n_different + greedy->n_wrong, greedy->n_tokens, greedy->worst_logprob,
+        divergence_mean_kl(&noise->self), divergence_top1(&noise->self), noise->gap);
     fflush(stdout);
     if (!(divergence_mean_kl(sum) <= max_mean_kl))
         fail_msg("mean KL %.3e is above %.0e", divergence_mean_kl(sum), max_mean_kl);
