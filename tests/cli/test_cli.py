@@ -312,7 +312,7 @@ class Run(unittest.TestCase):
         self.assertEqual(run_json("run", *args, "--", STORIES, "Once upon a time")["tokens"], expected)
 
     def test_stop_strings_end_the_answer_before_them(self):
-        args = ["run", STORIES, "Once upon a time", "--temp", "0", "--repeat-penalty", "1", "--json"]
+        args = ["run", STORIES, "Once upon a time", "--temp", "0", "--repeat-penalty", "1", "-n", "60", "--json"]
         whole = run_json(*args)["text"]
         stop = whole.split()[7]
         found = run_json(*args, "--stop", "no such text", "--stop", stop)
