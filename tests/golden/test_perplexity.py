@@ -26,6 +26,10 @@ STORIES = "tinystories_val_100k.txt"
 WIKI = "wikitext2_24k.txt"
 WIKI_SHORT = "wikitext2_6k.txt"
 
+# Left wholly mapped by us, partly laid out anew by llama.cpp, which are other kernels: worth 0.3 % on a text this
+# short. Both are told to leave it as it is.
+AS_IN_FILE = {"tinyllama-iq2_xxs.gguf"}
+
 # file, text, context, is BOS forced
 CASES = [
     (os.path.join(DATA, "models", "stories260K.gguf"), STORIES, 256, False),
@@ -49,9 +53,13 @@ def run(command, env=None):
     return done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
+def layout(model):
+    return ["--no-repack"] if os.path.basename(model) in AS_IN_FILE else []
+
+
 def ours(model, text, context, is_forced):
     out, _ = run([PROGRAM, "perplexity", model, "-f", text, "--ctx", str(context), "--chunks", str(CHUNKS),
-                  "--threads", THREADS, "--bos", "force" if is_forced else "auto", "--json"])
+                  "--threads", THREADS, "--bos", "force" if is_forced else "auto", "--json"] + layout(model))
     result = json.loads(out)
     return result["perplexity"], result["chunks"]
 
@@ -60,7 +68,7 @@ def theirs(model, text, context, is_forced):
     # The libraries we link come first, so that both sides compute with the same kernels.
     libraries = os.path.join(DEPS, "release", "lib") + ":" + os.path.join(DEPS, "tools", "lib")
     command = [JUDGE, "-m", model, "-f", text, "-c", str(context), "-b", str(context), "--chunks", str(CHUNKS),
-               "-t", THREADS]
+               "-t", THREADS] + layout(model)
     if is_forced:
         command += ["--override-kv", "tokenizer.ggml.add_bos_token=bool:true"]
     out, err = run(command, env=dict(os.environ, LD_LIBRARY_PATH=libraries))
@@ -73,7 +81,8 @@ def theirs(model, text, context, is_forced):
 def main():
     missing = [p for p in [JUDGE] + [c[0] for c in CASES] if not os.access(p, os.R_OK)]
     if missing:
-        print("\n*** REAL-DATA TEST SKIPPED: '%s' is not there; run `make setup models`\n" % missing[0], file=sys.stderr)
+        print("\n*** REAL-DATA TEST SKIPPED: '%s' is not there; run `make setup models`\n" % missing[0],
+              file=sys.stderr)
         return SKIPPED
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     n_failed = 0
