@@ -76,7 +76,7 @@ bench: build
 	set -e; for program in $(patsubst bench/%.c,%,$(wildcard bench/bench_*.c)); do build/release/bench/$$program; done
 
 bench-engine: build
-	scripts/bench_engine.sh
+	python3 scripts/bench_engine.py
 
 parity: build
 	ctest --preset release -L slow

@@ -132,7 +132,7 @@ void rv_help_overview(FILE *out, const struct rv_command *const *commands, size_
     fputs("\n'ruvllm COMMAND --help' explains a command and its options; 'man ruvllm' has it all.\n", out);
     heading(out, "Environment");
     fputs("  RUVLLM_DEVICE        where to compute when --device is not given\n"
-          "  RUVLLM_LOG_LEVEL     debug, info, warn (the default), error or off\n"
+          "  RUVLLM_LOG_LEVEL     debug, info (the default), warn, error or off\n"
           "  RUVLLM_CACHE_DIR     where files are kept between runs (~/.cache/ruvllm)\n"
           "  NO_COLOR             no colours, whatever the terminal can do\n",
           out);

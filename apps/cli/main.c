@@ -36,7 +36,7 @@ static void set_log(void)
 {
     static const char *const names[] = {"debug", "info", "warn", "error", "off"};
     const char *wanted = getenv("RUVLLM_LOG_LEVEL");
-    ruvllm_log_level level = RUVLLM_LOG_WARN;
+    ruvllm_log_level level = RUVLLM_LOG_INFO;
 
     if (wanted && *wanted) {
         size_t i = 0;

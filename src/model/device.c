@@ -10,7 +10,6 @@
 #include "model/ggml_log.h"
 
 #include <ctype.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,29 +30,6 @@ struct rv_device {
     ggml_threadpool_t pool;
     threadpool_free_fn pool_free;
 };
-
-/* ggml's own words, one level down: what it finds worth saying is a detail to our users. */
-static void log_line(enum ggml_log_level level, const char *text, void *user)
-{
-    ruvllm_log_level ours = level == GGML_LOG_LEVEL_ERROR  ? RUVLLM_LOG_ERROR
-                            : level == GGML_LOG_LEVEL_WARN ? RUVLLM_LOG_WARN
-                                                           : RUVLLM_LOG_DEBUG;
-    size_t len = strlen(text);
-
-    (void)user;
-    while (len > 0 && text[len - 1] == '\n')
-        len--;
-    if (len > 0 && level != GGML_LOG_LEVEL_CONT)
-        rv_log(ours, "ggml: %.*s", (int)(len < 400 ? len : 400), text);
-}
-
-/* Once a process: ggml has one log, and before this it goes to standard error whatever our users asked for. */
-static void take_log(void)
-{
-    ggml_log_set(log_line, NULL);
-}
-
-static pthread_once_t log_taken = PTHREAD_ONCE_INIT;
 
 /* Two hardware threads of one core share its vector units, so a second one only adds waiting. */
 static int32_t count_cores(void)
@@ -181,7 +157,6 @@ ruvllm_status rv_device_open(struct rv_device **out, const char *name, int32_t n
     if (!d)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a device");
     rv_ggml_log_install();
-    pthread_once(&log_taken, take_log);
     ggml_backend_load_all(); // a no-op where the backends are linked in
     d->n_threads = n_threads > 0 ? n_threads : count_cores();
     d->cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
