@@ -1,8 +1,8 @@
 /*
  * Queries, keys and values; RoPE; the cache; ggml's flash attention.
  *
- * The projections come in three layouts (one matrix, q apart from k and v, all apart), which differ only in how many
- * multiplications give the same three views.
+ * The projections come in two layouts, as the file has them: three matrices, or one. Putting them behind each other at
+ * load time was tried and lost: see docs/adr/0011.
  */
 #include "graph/attention.h"
 
@@ -38,14 +38,8 @@ static struct heads project(const struct rv_build *b, const struct rv_layer_weig
     }
     if (x_q)
         out.q = view_heads(b, rv_build_linear(b, l->q, l->q_b, x_q), h->n_heads, 0);
-    if (l->kv) {
-        struct ggml_tensor *both = rv_build_linear(b, l->kv, l->kv_b, x); /* [2 n_kv, rows] */
-        out.k = view_heads(b, both, h->n_kv_heads, 0);
-        out.v = view_heads(b, both, h->n_kv_heads, n_kv);
-    } else {
-        out.k = view_heads(b, rv_build_linear(b, l->k, l->k_b, x), h->n_kv_heads, 0);
-        out.v = view_heads(b, rv_build_linear(b, l->v, l->v_b, x), h->n_kv_heads, 0);
-    }
+    out.k = view_heads(b, rv_build_linear(b, l->k, l->k_b, x), h->n_kv_heads, 0);
+    out.v = view_heads(b, rv_build_linear(b, l->v, l->v_b, x), h->n_kv_heads, 0);
     return out;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Placement in three passes: plan (which buffer type each tensor goes to, which ones are fused), allocate (one
- * buffer a type), fill (on all threads, since laying weights out anew is the slow part of loading).
+ * Placement in three passes: plan (which buffer type each tensor goes to), allocate (one buffer a type), fill (on all
+ * threads, since laying weights out anew is the slow part of loading).
  *
  * Threads: rv_weights_load runs on the caller's thread and starts helpers for the fill pass only. They take jobs
  * from one atomic counter and write to disjoint tensors; all have ended when it returns.
@@ -19,12 +19,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MAX_SOURCES = 3, MAPPED = RV_DEVICE_MAX_BUFTS, N_PLACES = RV_DEVICE_MAX_BUFTS + 1 };
+enum { MAPPED = RV_DEVICE_MAX_BUFTS, N_PLACES = RV_DEVICE_MAX_BUFTS + 1 };
 
-/* A tensor to be made: the file's tensors behind each other, in one place. */
+/* A tensor of the file, where it goes, and who waits for it. */
 struct job {
-    const struct rv_gguf_tensor *sources[MAX_SOURCES];
-    size_t n_sources;
+    const struct rv_gguf_tensor *source;
     struct ggml_tensor **slot;
     int place;
 };
@@ -49,7 +48,7 @@ struct plan {
 };
 
 /* Would `place` run the operation these weights are for? Asked with a node of the real shape. */
-static bool can_run(struct plan *p, const struct rv_gguf_tensor *t, int64_t rows, size_t i_buft, bool is_lookup)
+static bool can_run(struct plan *p, const struct rv_gguf_tensor *t, size_t i_buft, bool is_lookup)
 {
     struct ggml_init_params params = {.mem_size = 8 * ggml_tensor_overhead(), .no_alloc = true};
     struct ggml_context *ctx = ggml_init(params);
@@ -58,7 +57,7 @@ static bool can_run(struct plan *p, const struct rv_gguf_tensor *t, int64_t rows
 
     if (!ctx)
         return false;
-    w = ggml_new_tensor_2d(ctx, t->type, t->ne[0], rows);
+    w = ggml_new_tensor_2d(ctx, t->type, t->ne[0], t->ne[1]);
     w->buffer = p->probes[i_buft];
     if (is_lookup)
         node = ggml_get_rows(ctx, w, ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 512));
@@ -76,13 +75,13 @@ static int plain_place(const struct plan *p)
     return p->options->use_mmap ? MAPPED : (int)p->n_bufts - 1;
 }
 
-/* Best place for a matrix of `rows` rows like `t`; -1 when nothing here can multiply with it. */
-static int place_matrix(struct plan *p, const struct rv_gguf_tensor *t, int64_t rows, bool is_lookup)
+/* Best place for a matrix; -1 when nothing here can multiply with it. */
+static int place_matrix(struct plan *p, const struct rv_gguf_tensor *t, bool is_lookup)
 {
     size_t first = is_lookup ? p->n_bufts - 1 : p->first_buft; // rows are looked up on the CPU
 
     for (size_t i = first; i < p->n_bufts; i++) {
-        if (can_run(p, t, rows, i, is_lookup))
+        if (can_run(p, t, i, is_lookup))
             return i == p->n_bufts - 1 ? plain_place(p) : (int)i;
     }
     return -1;
@@ -94,64 +93,29 @@ static int place_vector(const struct plan *p)
     return rv_device_is_cpu(p->device) ? plain_place(p) : 0;
 }
 
-static void add_job(struct plan *p, struct ggml_tensor **slot, int place, const struct rv_gguf_tensor *const *sources,
-                    size_t n_sources)
+static void add_job(struct plan *p, struct ggml_tensor **slot, int place, const struct rv_gguf_tensor *source)
 {
-    struct job job = {.n_sources = n_sources, .slot = slot, .place = place};
-
     if (p->failed)
         return;
     if (place < 0) {
         p->failed = rv_fail(p->err, RUVLLM_UNSUPPORTED, "no device here computes with tensor '%.*s' of type %s",
-                            (int)sources[0]->name.len, sources[0]->name.data, ggml_type_name(sources[0]->type));
+                            (int)source->name.len, source->name.data, ggml_type_name(source->type));
         return;
     }
     RV_ASSERT(p->n_jobs < p->jobs_cap);
-    for (size_t i = 0; i < n_sources; i++)
-        job.sources[i] = sources[i];
-    p->jobs[p->n_jobs++] = job;
+    p->jobs[p->n_jobs++] = (struct job){.source = source, .slot = slot, .place = place};
 }
 
 static void add_matrix(struct plan *p, struct ggml_tensor **slot, const struct rv_gguf_tensor *source)
 {
     if (source)
-        add_job(p, slot, place_matrix(p, source, source->ne[1], false), &source, 1);
+        add_job(p, slot, place_matrix(p, source, false), source);
 }
 
 static void add_vector(struct plan *p, struct ggml_tensor **slot, const struct rv_gguf_tensor *source)
 {
     if (source)
-        add_job(p, slot, place_vector(p), &source, 1);
-}
-
-/*
- * Fuses matrices of equal type behind each other when their place is a new layout anyway (a mapped file is never
- * copied just for that), together with their biases. Says whether it did.
- */
-static bool add_fused(struct plan *p, struct ggml_tensor **slot, const struct rv_gguf_tensor *const *sources, size_t n,
-                      struct ggml_tensor **bias_slot, const struct rv_gguf_tensor *const *biases)
-{
-    int64_t rows = 0;
-    size_t n_biases = 0;
-    int place;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!sources[i] || sources[i]->type != sources[0]->type)
-            return false;
-        rows += sources[i]->ne[1];
-        n_biases += biases[i] != NULL;
-    }
-    place = place_matrix(p, sources[0], rows, false);
-    if (place < 0 || place == MAPPED || (n_biases != 0 && n_biases != n))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (place_matrix(p, sources[i], sources[i]->ne[1], false) != place)
-            return false;
-    }
-    add_job(p, slot, place, sources, n);
-    if (n_biases)
-        add_job(p, bias_slot, rv_device_is_cpu(p->device) ? (int)p->n_bufts - 1 : 0, biases, n);
-    return true;
+        add_job(p, slot, place_vector(p), source);
 }
 
 /*
@@ -170,7 +134,7 @@ static void weigh_new_layouts(struct plan *p, const struct rv_manifest *m, int32
             if (!t || !rv_manifest_part_is_matrix((enum rv_part)part))
                 continue;
             total += t->n_bytes;
-            if (place_matrix(p, t, t->ne[1], false) != MAPPED)
+            if (place_matrix(p, t, false) != MAPPED)
                 laid_out += t->n_bytes;
         }
     }
@@ -178,81 +142,50 @@ static void weigh_new_layouts(struct plan *p, const struct rv_manifest *m, int32
         p->first_buft = p->n_bufts - 1;
 }
 
-static void plan_attention(struct plan *p, struct rv_layer_weights *l, const struct rv_gguf_tensor *const *t,
-                           bool is_last)
+static void plan_layer(struct plan *p, struct rv_layer_weights *l, const struct rv_gguf_tensor *const *t,
+                       const struct rv_arch *arch)
 {
-    const struct rv_gguf_tensor *const *qkv = &t[RV_PART_Q], *const *qkv_b = &t[RV_PART_Q_B];
-
-    _Static_assert(RV_PART_K == RV_PART_Q + 1 && RV_PART_V == RV_PART_Q + 2, "q, k, v lie together");
-    _Static_assert(RV_PART_K_B == RV_PART_Q_B + 1 && RV_PART_V_B == RV_PART_Q_B + 2, "their biases too");
-    add_matrix(p, &l->qkv, t[RV_PART_QKV]);
-    add_vector(p, &l->qkv_b, t[RV_PART_QKV_B]);
-    /* The last layer needs queries only for rows that are read out: there q stays apart. */
-    if (!t[RV_PART_QKV] && (is_last || !add_fused(p, &l->qkv, qkv, 3, &l->qkv_b, qkv_b))) {
-        add_matrix(p, &l->q, qkv[0]);
-        add_vector(p, &l->q_b, qkv_b[0]);
-        if (!add_fused(p, &l->kv, qkv + 1, 2, &l->kv_b, qkv_b + 1)) {
-            add_matrix(p, &l->k, qkv[1]);
-            add_matrix(p, &l->v, qkv[2]);
-            add_vector(p, &l->k_b, qkv_b[1]);
-            add_vector(p, &l->v_b, qkv_b[2]);
-        }
-    }
-    add_matrix(p, &l->o, t[RV_PART_O]);
-    add_vector(p, &l->o_b, t[RV_PART_O_B]);
     add_vector(p, &l->attn_norm, t[RV_PART_ATTN_NORM]);
     add_vector(p, &l->attn_norm_b, t[RV_PART_ATTN_NORM_B]);
+    add_matrix(p, &l->q, t[RV_PART_Q]);
+    add_matrix(p, &l->k, t[RV_PART_K]);
+    add_matrix(p, &l->v, t[RV_PART_V]);
+    add_matrix(p, &l->qkv, t[RV_PART_QKV]);
+    add_vector(p, &l->q_b, t[RV_PART_Q_B]);
+    add_vector(p, &l->k_b, t[RV_PART_K_B]);
+    add_vector(p, &l->v_b, t[RV_PART_V_B]);
+    add_vector(p, &l->qkv_b, t[RV_PART_QKV_B]);
     add_vector(p, &l->q_norm, t[RV_PART_Q_NORM]);
     add_vector(p, &l->k_norm, t[RV_PART_K_NORM]);
+    add_matrix(p, &l->o, t[RV_PART_O]);
+    add_vector(p, &l->o_b, t[RV_PART_O_B]);
     add_vector(p, &l->attn_post_norm, t[RV_PART_ATTN_POST_NORM]);
-}
-
-static void plan_feedforward(struct plan *p, struct rv_layer_weights *l, const struct rv_gguf_tensor *const *t,
-                             const struct rv_arch *arch)
-{
-    const struct rv_gguf_tensor *const *gate_up = &t[RV_PART_GATE], *const *gate_up_b = &t[RV_PART_GATE_B];
-
-    _Static_assert(RV_PART_UP == RV_PART_GATE + 1 && RV_PART_UP_B == RV_PART_GATE_B + 1, "gate and up lie together");
-    if (arch->fused_gate_up) {
-        add_matrix(p, &l->gate_up, t[RV_PART_UP]);
-        add_vector(p, &l->gate_up_b, t[RV_PART_UP_B]);
-    } else if (!add_fused(p, &l->gate_up, gate_up, 2, &l->gate_up_b, gate_up_b)) {
-        add_matrix(p, &l->gate, gate_up[0]);
-        add_matrix(p, &l->up, gate_up[1]);
-        add_vector(p, &l->gate_b, gate_up_b[0]);
-        add_vector(p, &l->up_b, gate_up_b[1]);
-    }
-    add_matrix(p, &l->down, t[RV_PART_DOWN]);
-    add_vector(p, &l->down_b, t[RV_PART_DOWN_B]);
     add_vector(p, &l->ffn_norm, t[RV_PART_FFN_NORM]);
     add_vector(p, &l->ffn_norm_b, t[RV_PART_FFN_NORM_B]);
+    add_matrix(p, &l->gate, t[RV_PART_GATE]);
+    add_vector(p, &l->gate_b, t[RV_PART_GATE_B]);
+    add_matrix(p, arch->fused_gate_up ? &l->gate_up : &l->up, t[RV_PART_UP]);
+    add_vector(p, arch->fused_gate_up ? &l->gate_up_b : &l->up_b, t[RV_PART_UP_B]);
+    add_matrix(p, &l->down, t[RV_PART_DOWN]);
+    add_vector(p, &l->down_b, t[RV_PART_DOWN_B]);
     add_vector(p, &l->ffn_post_norm, t[RV_PART_FFN_POST_NORM]);
 }
 
 static void plan_roots(struct plan *p, struct rv_weights *w, const struct rv_manifest *m)
 {
     const struct rv_gguf_tensor *const *t = m->roots;
-    int lookup = place_matrix(p, t[RV_ROOT_EMBEDDING], t[RV_ROOT_EMBEDDING]->ne[1], true);
-    int head = place_matrix(p, t[RV_ROOT_OUTPUT], t[RV_ROOT_OUTPUT]->ne[1], false);
+    int lookup = place_matrix(p, t[RV_ROOT_EMBEDDING], true);
+    int head = place_matrix(p, t[RV_ROOT_OUTPUT], false);
 
-    add_job(p, &w->embedding, lookup, &t[RV_ROOT_EMBEDDING], 1);
+    add_job(p, &w->embedding, lookup, t[RV_ROOT_EMBEDDING]);
     if (!m->tied || head != lookup) // else one tensor serves both
-        add_job(p, &w->output, head, &t[RV_ROOT_OUTPUT], 1);
+        add_job(p, &w->output, head, t[RV_ROOT_OUTPUT]);
     add_vector(p, &w->output_b, t[RV_ROOT_OUTPUT_B]);
     add_vector(p, &w->output_norm, t[RV_ROOT_OUTPUT_NORM]);
     add_vector(p, &w->output_norm_b, t[RV_ROOT_OUTPUT_NORM_B]);
     add_vector(p, &w->rope_freqs, t[RV_ROOT_ROPE_FREQS]);
     add_vector(p, &w->rope_long, t[RV_ROOT_ROPE_LONG]);
     add_vector(p, &w->rope_short, t[RV_ROOT_ROPE_SHORT]);
-}
-
-static int64_t job_rows(const struct job *job, int dim)
-{
-    int64_t n = 0;
-
-    for (size_t i = 0; i < job->n_sources; i++)
-        n += job->sources[i]->ne[dim];
-    return n;
 }
 
 /* Makes the tensors without memory, each in the context of its place. */
@@ -262,18 +195,14 @@ static ruvllm_status create_tensors(struct plan *p, struct rv_weights_storage *s
 
     for (size_t i = 0; i < p->n_jobs; i++) {
         struct job *job = &p->jobs[i];
-        const struct rv_gguf_tensor *first = job->sources[0];
-        bool is_vector = first->ne[1] == 1 && job->n_sources > 1;
+        const struct rv_gguf_tensor *t = job->source;
 
         if (!s->contexts[job->place])
             s->contexts[job->place] = ggml_init(params);
         if (!s->contexts[job->place])
             return rv_fail(p->err, RUVLLM_NO_MEMORY, "cannot allocate the list of weights");
-        if (is_vector)
-            *job->slot = ggml_new_tensor_1d(s->contexts[job->place], first->type, job_rows(job, 0));
-        else
-            *job->slot = ggml_new_tensor_2d(s->contexts[job->place], first->type, first->ne[0], job_rows(job, 1));
-        ggml_format_name(*job->slot, "%.*s", (int)first->name.len, first->name.data);
+        *job->slot = ggml_new_tensor_2d(s->contexts[job->place], t->type, t->ne[0], t->ne[1]);
+        ggml_format_name(*job->slot, "%.*s", (int)t->name.len, t->name.data);
     }
     return RUVLLM_OK;
 }
@@ -295,10 +224,10 @@ static ruvllm_status map_tensors(struct plan *p, struct rv_weights *w, struct rv
         struct job *job = &p->jobs[i];
         if (job->place != MAPPED)
             continue;
-        if (ggml_backend_tensor_alloc(buffer, *job->slot, base + job->sources[0]->offset) != GGML_STATUS_SUCCESS)
+        if (ggml_backend_tensor_alloc(buffer, *job->slot, base + job->source->offset) != GGML_STATUS_SUCCESS)
             return rv_fail(p->err, RUVLLM_BACKEND, "ggml cannot use tensor '%s' in the mapped file",
                            ggml_get_name(*job->slot));
-        w->mapped_bytes += job->sources[0]->n_bytes;
+        w->mapped_bytes += job->source->n_bytes;
     }
     return RUVLLM_OK;
 }
@@ -324,7 +253,7 @@ struct fill {
     const struct plan *plan;
     atomic_size_t next_job;   // relaxed: only hands out numbers
     atomic_ullong done_bytes; // relaxed: for the progress bar
-    atomic_int failed;        // a ruvllm_status; the first one wins, read after the threads were joined
+    atomic_bool is_cancelled; // relaxed: read again after the threads were joined
     uint64_t total_bytes;
 };
 
@@ -339,32 +268,6 @@ static void drop_pages(const struct rv_gguf_file *file, const struct rv_gguf_ten
         madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
-static ruvllm_status fill_one(const struct plan *p, const struct job *job)
-{
-    size_t bytes = 0, at = 0;
-    char *joined;
-
-    if (job->n_sources == 1) {
-        ggml_backend_tensor_set(*job->slot, job->sources[0]->data, 0, job->sources[0]->n_bytes);
-    } else {
-        /* New layouts are made from a whole tensor, so the parts are joined first. */
-        for (size_t i = 0; i < job->n_sources; i++)
-            bytes += job->sources[i]->n_bytes;
-        joined = rv_malloc(bytes);
-        if (!joined)
-            return RUVLLM_NO_MEMORY;
-        for (size_t i = 0; i < job->n_sources; i++) {
-            memcpy(joined + at, job->sources[i]->data, job->sources[i]->n_bytes);
-            at += job->sources[i]->n_bytes;
-        }
-        ggml_backend_tensor_set(*job->slot, joined, 0, bytes);
-        rv_free(joined);
-    }
-    for (size_t i = 0; i < job->n_sources; i++)
-        drop_pages(p->file, job->sources[i]);
-    return RUVLLM_OK;
-}
-
 static void fill_jobs(struct fill *fill, bool reports)
 {
     const struct plan *p = fill->plan;
@@ -373,21 +276,19 @@ static void fill_jobs(struct fill *fill, bool reports)
     for (;;) {
         size_t i = atomic_fetch_add_explicit(&fill->next_job, 1, memory_order_relaxed);
         const struct job *job = &p->jobs[i];
-        ruvllm_status rc;
 
-        if (i >= p->n_jobs || atomic_load_explicit(&fill->failed, memory_order_relaxed))
+        if (i >= p->n_jobs || atomic_load_explicit(&fill->is_cancelled, memory_order_relaxed))
             return;
         if (job->place == MAPPED)
             continue;
-        rc = fill_one(p, job);
+        ggml_backend_tensor_set(*job->slot, job->source->data, 0, job->source->n_bytes);
+        drop_pages(p->file, job->source);
         atomic_fetch_add_explicit(&fill->done_bytes, ggml_nbytes(*job->slot), memory_order_relaxed);
-        if (!rc && reports && o->on_progress) {
+        if (reports && o->on_progress) {
             unsigned long long done = atomic_load_explicit(&fill->done_bytes, memory_order_relaxed);
             if (!o->on_progress(o->progress_user, (float)((double)done / (double)fill->total_bytes)))
-                rc = RUVLLM_CANCELLED;
+                atomic_store_explicit(&fill->is_cancelled, true, memory_order_relaxed);
         }
-        if (rc)
-            atomic_store_explicit(&fill->failed, rc, memory_order_relaxed);
     }
 }
 
@@ -404,7 +305,6 @@ static ruvllm_status fill_tensors(struct plan *p)
     pthread_t helpers[MAX_HELPERS];
     int32_t n_helpers = 0;
     int32_t wanted = rv_device_is_cpu(p->device) ? rv_device_n_threads(p->device) - 1 : 0;
-    ruvllm_status rc;
 
     for (size_t i = 0; i < p->n_jobs; i++) {
         if (p->jobs[i].place != MAPPED)
@@ -416,11 +316,8 @@ static ruvllm_status fill_tensors(struct plan *p)
     fill_jobs(&fill, true);
     for (int32_t i = 0; i < n_helpers; i++)
         pthread_join(helpers[i], NULL);
-    rc = (ruvllm_status)atomic_load(&fill.failed);
-    if (rc == RUVLLM_CANCELLED)
-        return rv_fail(p->err, rc, "loading was stopped");
-    if (rc)
-        return rv_fail(p->err, rc, "cannot allocate memory to lay out the weights");
+    if (atomic_load(&fill.is_cancelled))
+        return rv_fail(p->err, RUVLLM_CANCELLED, "loading was stopped");
     if (p->options->on_progress)
         p->options->on_progress(p->options->progress_user, 1.0f);
     return RUVLLM_OK;
@@ -466,10 +363,8 @@ ruvllm_status rv_weights_load(struct rv_weights *out, const struct rv_gguf_file 
     if (!rc) {
         weigh_new_layouts(&p, manifest, hparams->n_layers);
         plan_roots(&p, out, manifest);
-        for (int32_t i = 0; i < hparams->n_layers; i++) {
-            plan_attention(&p, &out->layers[i], manifest->layers[i], i == hparams->n_layers - 1);
-            plan_feedforward(&p, &out->layers[i], manifest->layers[i], hparams->arch);
-        }
+        for (int32_t i = 0; i < hparams->n_layers; i++)
+            plan_layer(&p, &out->layers[i], manifest->layers[i], hparams->arch);
         rc = p.failed;
     }
     if (!rc)

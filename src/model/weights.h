@@ -1,7 +1,6 @@
 /*
  * The weights of a model where the device wants them: read straight from the mapped file, or laid out anew in a
- * buffer of the device (repacked, AMX, GPU). Where they are laid out anew, q, k, v and gate, up are put behind each
- * other into one matrix, so that one multiplication does the work of several.
+ * buffer of the device (repacked, AMX, GPU).
  */
 #ifndef RV_MODEL_WEIGHTS_H
 #define RV_MODEL_WEIGHTS_H
@@ -14,9 +13,8 @@ struct rv_layer_weights {
     struct ggml_tensor *attn_norm;   /* [n_embd] */
     struct ggml_tensor *attn_norm_b; /* [n_embd] */
     struct ggml_tensor *q, *k, *v;   /* [n_embd, n_q], [n_embd, n_kv] twice */
-    struct ggml_tensor *kv;          /* [n_embd, 2 n_kv]: k and v in one */
-    struct ggml_tensor *qkv;         /* [n_embd, n_q + 2 n_kv]: all in one */
-    struct ggml_tensor *q_b, *k_b, *v_b, *kv_b, *qkv_b;
+    struct ggml_tensor *qkv;         /* [n_embd, n_q + 2 n_kv]: all in one, where the file has it so */
+    struct ggml_tensor *q_b, *k_b, *v_b, *qkv_b;
     struct ggml_tensor *o, *o_b;         /* [n_q, n_embd], [n_embd] */
     struct ggml_tensor *q_norm, *k_norm; /* [head_dim] or [head_dim, heads] */
     struct ggml_tensor *attn_post_norm;
