@@ -14,7 +14,7 @@ function(rv_parity_group name)
         ENVIRONMENT "${parity_environment}")
 endfunction()
 rv_parity_group(smallest ARGS stories stories260K LABELS fast data sanitize)
-rv_parity_group(stories ARGS stories LABELS slow data)
+rv_parity_group(stories ARGS stories LABELS slow data sanitize)
 rv_parity_group(minimind ARGS minimind LABELS slow data)
 rv_parity_group(synth ARGS synth LABELS slow data)
 
