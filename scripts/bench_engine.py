@@ -31,6 +31,7 @@ def parse_arguments():
     parser.add_argument("--models", default=",".join(MODELS), help="names in the models folder, or paths, with commas")
     parser.add_argument("--threads", default="1,2", help="thread counts (default 1,2)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each pair (default 5)")
+    parser.add_argument("--repeats", type=int, default=3, help="runs within a round, their median counts (default 3)")
     parser.add_argument("--prompt", type=int, default=512, help="prompt tokens; 0 leaves the test out")
     parser.add_argument("--gen", type=int, default=128, help="generated tokens; 0 leaves the test out")
     parser.add_argument("--quick", action="store_true", help="one round, first model, pp64 and tg16")
@@ -40,7 +41,7 @@ def parse_arguments():
     arguments.models = arguments.models.split(",")
     arguments.threads = [int(t) for t in arguments.threads.split(",")]
     if arguments.quick:
-        arguments.rounds, arguments.prompt, arguments.gen = 1, 64, 16
+        arguments.rounds, arguments.repeats, arguments.prompt, arguments.gen = 1, 1, 64, 16
         arguments.models = arguments.models[:1]
     return arguments
 
@@ -55,17 +56,17 @@ def run(command, env=None):
 def theirs(model, threads, arguments):
     """Tokens a second by test name, from llama-bench with the libraries we link ourselves."""
     libraries = os.path.join(DEPS, "release", "lib") + ":" + os.path.join(DEPS, "tools", "lib")
-    out = run([os.path.join(DEPS, "tools", "bin", "llama-bench"), "-m", model, "-t", str(threads), "-r", "1",
-               "-p", str(arguments.prompt), "-n", str(arguments.gen), "-o", "json"],
+    out = run([os.path.join(DEPS, "tools", "bin", "llama-bench"), "-m", model, "-t", str(threads),
+               "-r", str(arguments.repeats), "-p", str(arguments.prompt), "-n", str(arguments.gen), "-o", "json"],
               env=dict(os.environ, LD_LIBRARY_PATH=libraries))
-    return {("pp%d" % r["n_prompt"] if r["n_prompt"] else "tg%d" % r["n_gen"]): r["samples_ts"][0]
+    return {("pp%d" % r["n_prompt"] if r["n_prompt"] else "tg%d" % r["n_gen"]): statistics.median(r["samples_ts"])
             for r in json.loads(out)}
 
 
 def ours(model, threads, arguments):
-    out = run([os.path.join(arguments.build, "apps", "cli", "ruvllm"), "bench", model, "-t", str(threads), "-r", "1",
-               "-p", str(arguments.prompt), "-n", str(arguments.gen), "--json"])
-    return {r["test"]: r["tokens_per_second"][0] for r in json.loads(out)["results"]}
+    out = run([os.path.join(arguments.build, "apps", "cli", "ruvllm"), "bench", model, "-t", str(threads),
+               "-r", str(arguments.repeats), "-p", str(arguments.prompt), "-n", str(arguments.gen), "--json"])
+    return {r["test"]: statistics.median(r["tokens_per_second"]) for r in json.loads(out)["results"]}
 
 
 def bytes_per_token(model, arguments):
