@@ -1,7 +1,7 @@
 /*
  * What loading costs: weights the device reads as they are stay in the file's pages; weights laid out anew exist once
- * in memory, their file pages handed back, the originals still readable through the mapping. And it takes no longer
- * than libllama on the same file (medians of interleaved rounds).
+ * in memory, their file pages handed back, the originals still readable through the mapping. The
+ * time beside libllama on the same file is printed as the median of interleaved rounds and judged by the best one.
  */
 #include "engine/model.h"
 #include "support/test.h"
