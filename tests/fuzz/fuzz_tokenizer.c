@@ -205,7 +205,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_settings(&in, tiny);
     is_plain = read_tokens(&in, tiny);
     if (rv_vocab_new(&vocab, &tiny->spec, &err) == RUVLLM_OK) {
-        check_text(vocab, in, flags, flags & FLAG_BASE && is_plain);
+        /* Phi-3's special tokens swallow the blanks that follow them, so text with one does not come back. */
+        check_text(vocab, in, flags, flags & FLAG_BASE && !(flags & FLAG_PHI) && is_plain);
         rv_vocab_free(vocab);
     } else {
         require(err.message[0] != '\0', "failures say why");
