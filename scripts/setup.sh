@@ -15,11 +15,12 @@ bundle_package=node-llama-cpp@3.22.1 # carries llama.cpp's release as a git bund
 jinja_package=@huggingface/jinja@0.5.10
 jobs=$(nproc)
 
-# What each part is for: build tools, libraries we link, libraries of the tests.
+# What each part is for: build tools, libraries we link, libraries of the tests, the kernels' tests for ARM.
 packages=(
     build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
     libcmocka-dev scdoc tmux ccache
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
 say() { printf 'setup: %s\n' "$*"; }
