@@ -156,7 +156,7 @@ sanitized() { # name -fsanitize flags
 
 build_llama() {
     build_part release "" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF
-    build_part tools "llama-bench llama-perplexity llama-quantize" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release \
+    build_part tools "llama-batched-bench llama-bench llama-perplexity llama-quantize" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release \
         -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_COMMON=ON -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON
     build_part rpc "" "${fast[@]}" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF -DGGML_RPC=ON
     sanitized asan "-fsanitize=address,undefined -fno-omit-frame-pointer"

@@ -8,6 +8,5 @@
 RV_CHECKED ruvllm_status rv_generate(struct ruvllm_model *model, const struct ruvllm_input *input,
                                      const struct ruvllm_generate_params *params, ruvllm_chunk_fn on_chunk, void *user,
                                      struct ruvllm_response **out, struct ruvllm_error *err);
-void rv_generate_response_free(struct ruvllm_response *response);
 
 #endif

@@ -76,7 +76,7 @@ static ruvllm_status conversation_tokens(const struct ruvllm_model *model, const
 static ruvllm_status copy_tokens(const struct ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
                                  size_t *n_tokens, struct ruvllm_error *err)
 {
-    size_t n_vocab = model->decoder ? (size_t)model->hparams.n_vocab : rv_vocab_n_tokens(model->vocab);
+    size_t n_vocab = model->device ? (size_t)model->hparams.n_vocab : rv_vocab_n_tokens(model->vocab);
 
     for (size_t i = 0; i < input->n_tokens; i++) {
         if (input->tokens[i] < 0 || (size_t)input->tokens[i] >= n_vocab)

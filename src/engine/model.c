@@ -116,17 +116,20 @@ static const char *main_type(const struct rv_gguf_file *file)
     return ggml_type_name((enum ggml_type)best);
 }
 
-static ruvllm_status open_compute(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
+static ruvllm_status open_weights(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
 {
     struct rv_weights_options options = {
         .use_mmap = p->use_mmap, .repack = p->repack, .on_progress = p->on_progress, .progress_user = p->progress_user};
-    struct rv_decoder_config config;
     ruvllm_status rc = rv_device_open(&m->device, p->device, p->n_threads, err);
 
-    if (!rc)
-        rc = rv_weights_load(&m->weights, m->file, &m->manifest, &m->hparams, m->device, &options, err);
-    if (!rc)
-        rc = rv_kv_cache_new(&m->kv, &m->hparams, m->device, m->max_context, err);
+    return rc ? rc : rv_weights_load(&m->weights, m->file, &m->manifest, &m->hparams, m->device, &options, err);
+}
+
+static ruvllm_status open_state(struct ruvllm_model *m, struct ruvllm_error *err)
+{
+    struct rv_decoder_config config;
+    ruvllm_status rc = rv_kv_cache_new(&m->kv, &m->hparams, m->device, m->max_context, err);
+
     if (rc)
         return rc;
     config = (struct rv_decoder_config){.hparams = &m->hparams,
@@ -164,7 +167,7 @@ static ruvllm_status copy_string(const struct rv_gguf_file *file, const char *ke
 }
 
 static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const struct ruvllm_model_params *params,
-                                struct ruvllm_error *err)
+                                bool state, struct ruvllm_error *err)
 {
     ruvllm_status rc = check_params(params, err);
 
@@ -187,12 +190,14 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
     if (!rc)
         rc = rv_manifest_init(&m->manifest, m->file, &m->hparams, err);
     if (!rc && !params->vocab_only)
-        rc = open_compute(m, params, err);
+        rc = open_weights(m, params, err);
+    if (!rc && !params->vocab_only && state)
+        rc = open_state(m, err);
     return rc;
 }
 
 ruvllm_status rv_model_open(struct ruvllm_model **out, const char *path, const struct ruvllm_model_params *params,
-                            struct ruvllm_error *err)
+                            bool state, struct ruvllm_error *err)
 {
     struct ruvllm_model *m = rv_calloc(1, sizeof(*m));
     ruvllm_status rc;
@@ -201,7 +206,7 @@ ruvllm_status rv_model_open(struct ruvllm_model **out, const char *path, const s
     if (!m)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a model");
     atomic_init(&m->is_busy, false);
-    rc = open_parts(m, path, params, err);
+    rc = open_parts(m, path, params, state, err);
     if (rc) {
         rv_model_close(m);
         return rv_fail_in(err, rc, "cannot open model '%s'", path);
@@ -236,6 +241,8 @@ ruvllm_status rv_model_acquire(struct ruvllm_model *model, struct ruvllm_error *
 {
     bool expected = false;
 
+    if (!model->decoder && model->device)
+        return rv_fail(err, RUVLLM_INVALID, "the model is served by an engine; submit a request to it");
     if (!model->decoder)
         return rv_fail(err, RUVLLM_INVALID, "the model was opened for its vocabulary only and cannot compute");
     if (!atomic_compare_exchange_strong_explicit(&model->is_busy, &expected, true, memory_order_acquire,

@@ -43,8 +43,9 @@ struct ruvllm_model {
     int32_t *out_rows;
 };
 
+/* Without `state` there are weights but no cache and no decoder: the engine that opens it so brings its own. */
 RV_CHECKED ruvllm_status rv_model_open(struct ruvllm_model **out, const char *path,
-                                       const struct ruvllm_model_params *params, struct ruvllm_error *err);
+                                       const struct ruvllm_model_params *params, bool state, struct ruvllm_error *err);
 void rv_model_close(struct ruvllm_model *model);
 
 /* Takes the model for computing; BUSY when another call has it. INVALID for a model without weights. */

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "engine/generate.h"
 #include "engine/input.h"
+#include "engine/reply.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path, const stru
     if (!path)
         return fail_null(err, "path");
     rc = take_struct(&ours, sizeof(ours), params, "ruvllm_model_params", err);
-    return rc ? rc : rv_model_open(out, path, &ours, err);
+    return rc ? rc : rv_model_open(out, path, &ours, true, err);
 }
 
 void ruvllm_model_close(ruvllm_model *model)
@@ -268,7 +269,7 @@ ruvllm_status ruvllm_generate_stream(ruvllm_model *model, const struct ruvllm_in
 
 void ruvllm_response_free(struct ruvllm_response *response)
 {
-    rv_generate_response_free(response);
+    rv_reply_response_free(response);
 }
 
 struct forward {

@@ -1,5 +1,5 @@
 /*
- * Queries, keys and values; RoPE; the cache; ggml's flash attention.
+ * Queries, keys and values; RoPE; the cache; attention: ggml's flash attention over cells, or ours over block tables.
  *
  * The projections come in two layouts, as the file has them: three matrices, or one. Putting them behind each other at
  * load time was tried and lost: see docs/adr/0011.
@@ -127,11 +127,18 @@ struct ggml_tensor *rv_attention(struct rv_build *b, int32_t layer, struct ggml_
     }
     heads = project(b, l, x, rows == RV_ATTENTION_NONE ? NULL : x_q);
     normalise_and_rotate(b, layer, &heads, early ? in->out_pos : in->pos);
-    store(b, rv_kv_cache_k(b->kv, layer), heads.k);
-    store(b, rv_kv_cache_v(b->kv, layer), heads.v);
-    if (rows == RV_ATTENTION_NONE)
+    if (b->paged) {
+        struct ggml_tensor *stored = rv_paged_attention_store(b->paged, b->ctx, layer, heads.k, heads.v);
+        ggml_build_forward_expand(b->graph, stored);
+        out = rows == RV_ATTENTION_NONE ? NULL
+                                        : rv_paged_attention_attend(b->paged, b->ctx, layer, heads.q, stored, early);
+    } else {
+        store(b, rv_kv_cache_k(b->kv, layer), heads.k);
+        store(b, rv_kv_cache_v(b->kv, layer), heads.v);
+        out = rows == RV_ATTENTION_NONE ? NULL : attend(b, layer, heads.q, mask);
+    }
+    if (!out)
         return NULL;
-    out = attend(b, layer, heads.q, mask);
     if (narrow && !early)
         out = ggml_get_rows(b->ctx, out, in->out_rows);
     return rv_build_linear(b, l->o, l->o_b, out); /* [n_embd, rows] */

@@ -5,6 +5,7 @@
 #ifndef RV_GRAPH_BUILD_H
 #define RV_GRAPH_BUILD_H
 
+#include "graph/paged_attention.h"
 #include "kv/kv_cache.h"
 #include "model/weights.h"
 
@@ -12,7 +13,7 @@
 struct rv_build_inputs {
     struct ggml_tensor *tokens;     /* [n_rows] I32 */
     struct ggml_tensor *pos;        /* [n_rows] I32 */
-    struct ggml_tensor *cells;      /* [n_rows] I64: where keys and values go */
+    struct ggml_tensor *cells;      /* [n_rows] I64: where keys and values go; NULL with block tables, as are masks */
     struct ggml_tensor *mask;       /* [n_kv, n_rows] F16 */
     struct ggml_tensor *window;     /* [n_kv, n_rows] F16: layers with a sliding window; NULL: none has one */
     struct ggml_tensor *out_rows;   /* [n_out] I32; NULL when every row is read out */
@@ -26,7 +27,8 @@ struct rv_build {
     struct ggml_cgraph *graph;
     const struct rv_hparams *hparams;
     const struct rv_weights *weights;
-    const struct rv_kv_cache *kv;
+    const struct rv_kv_cache *kv;     // cells for all sequences; or
+    struct rv_paged_attention *paged; // block tables: one of the two is there
     struct ggml_tensor *rope_factors; /* [n_rot / 2] or NULL */
     int32_t n_rows;
     int32_t n_out;

@@ -41,12 +41,13 @@ struct rv_decoder {
     bool is_host;
     struct shape shape;
     struct rv_build build;
-    struct ggml_tensor *result; /* [n_vocab or n_embd, n_out] */
-    ggml_fp16_t *mask;          // max_rows x max_context
-    int64_t *cells;             // max_rows
-    int32_t *gathered;          // max_rows: positions or sequences of the rows read out
-    float *rows;                // result copied from a device; NULL where it can be read in place
-    size_t rows_cap;            // floats
+    struct rv_paged_attention *paged; // NULL with a cache of cells
+    struct ggml_tensor *result;       /* [n_vocab or n_embd, n_out] */
+    ggml_fp16_t *mask;                // max_rows x max_context
+    int64_t *cells;                   // max_rows
+    int32_t *gathered;                // max_rows: positions or sequences of the rows read out
+    float *rows;                      // result copied from a device; NULL where it can be read in place
+    size_t rows_cap;                  // floats
 };
 
 /* ---- building ------------------------------------------------------------------------------ */
@@ -79,14 +80,18 @@ static void make_inputs(struct rv_build *b)
     *in = (struct rv_build_inputs){0};
     in->tokens = new_input(b, GGML_TYPE_I32, b->n_rows, 1, "tokens");
     in->pos = new_input(b, GGML_TYPE_I32, b->n_rows, 1, "pos");
+    if (narrow) {
+        in->out_rows = new_input(b, GGML_TYPE_I32, b->n_out, 1, "out_rows");
+        in->out_pos = new_input(b, GGML_TYPE_I32, b->n_out, 1, "out_pos");
+    }
+    if (b->paged)
+        return;
     in->cells = new_input(b, GGML_TYPE_I64, b->n_rows, 1, "cells");
     in->mask = new_input(b, GGML_TYPE_F16, b->n_kv, b->n_rows, "mask");
     if (windows)
         in->window = new_input(b, GGML_TYPE_F16, b->n_kv, b->n_rows, "window");
     if (!narrow)
         return;
-    in->out_rows = new_input(b, GGML_TYPE_I32, b->n_out, 1, "out_rows");
-    in->out_pos = new_input(b, GGML_TYPE_I32, b->n_out, 1, "out_pos");
     in->out_mask = new_input(b, GGML_TYPE_F16, b->n_kv, b->n_out, "out_mask");
     if (windows)
         in->out_window = new_input(b, GGML_TYPE_F16, b->n_kv, b->n_out, "out_window");
@@ -157,6 +162,7 @@ static void build(struct rv_decoder *d, struct shape shape, int32_t n_kv)
     b->hparams = c->hparams;
     b->weights = c->weights;
     b->kv = c->kv;
+    b->paged = d->paged;
     b->rope_factors = pick_rope_factors(c);
     b->n_rows = shape.n_rows;
     b->n_out = shape.n_out;
@@ -292,6 +298,21 @@ static ruvllm_status fetch(struct rv_decoder *d, float **rows, struct ruvllm_err
     return RUVLLM_OK;
 }
 
+/* Finds places for the rows' keys and values; *n_kv is how far attention over cells has to look. */
+static ruvllm_status place(struct rv_decoder *d, const struct rv_batch *batch, int32_t *n_kv, struct ruvllm_error *err)
+{
+    *n_kv = d->build.n_kv;
+    if (d->paged) {
+        rv_paged_attention_begin(d->paged, batch);
+        return RUVLLM_OK;
+    }
+    if (!rv_kv_cache_place(d->config.kv, batch->pos, batch->seq, batch->n_rows, d->cells))
+        return rv_fail_kind(err, RUVLLM_TOO_LARGE, RUVLLM_ERROR_KV_CACHE,
+                            "no room for %d more tokens in a context of %d", batch->n_rows, d->config.max_context);
+    *n_kv = round_length(d, rv_kv_cache_extent(d->config.kv));
+    return RUVLLM_OK;
+}
+
 ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *batch, enum rv_decoder_result result,
                              float **rows, struct ruvllm_error *err)
 {
@@ -301,10 +322,9 @@ ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *
     ruvllm_status rc;
 
     RV_ASSERT(batch->n_rows > 0 && batch->n_rows <= d->config.max_rows && batch->n_out <= batch->n_rows);
-    if (!rv_kv_cache_place(d->config.kv, batch->pos, batch->seq, batch->n_rows, d->cells))
-        return rv_fail_kind(err, RUVLLM_TOO_LARGE, RUVLLM_ERROR_KV_CACHE,
-                            "no room for %d more tokens in a context of %d", batch->n_rows, d->config.max_context);
-    n_kv = round_length(d, rv_kv_cache_extent(d->config.kv));
+    rc = place(d, batch, &n_kv, err);
+    if (rc)
+        return rc;
     if (!d->is_host)
         shape.n_kv = n_kv;
     rc = prepare(d, shape, err);
@@ -343,11 +363,11 @@ static ruvllm_status allocate(struct rv_decoder *d, struct ruvllm_error *err)
     d->graph_size = n_layers * NODES_PER_LAYER + NODES_BESIDES;
     memory = d->graph_size * ggml_tensor_overhead() + ggml_graph_overhead_custom(d->graph_size, false);
     d->ctx_memory = rv_malloc(memory);
-    d->mask = rv_calloc(max_rows * (size_t)c->max_context, sizeof(*d->mask));
+    d->mask = c->pool ? NULL : rv_calloc(max_rows * (size_t)c->max_context, sizeof(*d->mask));
     d->cells = rv_calloc(max_rows, sizeof(*d->cells));
     d->gathered = rv_calloc(2 * max_rows, sizeof(*d->gathered));
     d->build.kv_views = rv_calloc(2 * n_layers, sizeof(struct ggml_tensor *));
-    if (!d->ctx_memory || !d->mask || !d->cells || !d->gathered || !d->build.kv_views)
+    if (!d->ctx_memory || (!d->mask && !c->pool) || !d->cells || !d->gathered || !d->build.kv_views)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the decoder");
     d->ctx = ggml_init((struct ggml_init_params){.mem_size = memory, .mem_buffer = d->ctx_memory, .no_alloc = true});
     for (size_t i = 0; i < rv_device_n_backends(c->device); i++)
@@ -356,6 +376,20 @@ static ruvllm_status allocate(struct rv_decoder *d, struct ruvllm_error *err)
     if (!d->ctx || !d->sched)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the decoder's graph");
     return RUVLLM_OK;
+}
+
+static ruvllm_status open_paged(struct rv_decoder *d, struct ruvllm_error *err)
+{
+    struct rv_paged_attention_config config = {.hparams = d->config.hparams,
+                                               .pool = d->config.pool,
+                                               .rotates = d->config.rotates,
+                                               .max_rows = d->config.max_rows,
+                                               .n_threads = rv_device_n_threads(d->config.device)};
+
+    if (!d->is_host)
+        return rv_fail(err, RUVLLM_UNSUPPORTED, "block tables need the CPU, not device '%s'",
+                       rv_device_name(d->config.device));
+    return rv_paged_attention_new(&d->paged, &config, err);
 }
 
 ruvllm_status rv_decoder_new(struct rv_decoder **out, const struct rv_decoder_config *config, struct ruvllm_error *err)
@@ -369,6 +403,8 @@ ruvllm_status rv_decoder_new(struct rv_decoder **out, const struct rv_decoder_co
     d->config = *config;
     d->is_host = rv_device_is_cpu(config->device);
     rc = allocate(d, err);
+    if (!rc && config->pool)
+        rc = open_paged(d, err);
     if (!rc)
         rc = reserve(d, err);
     if (rc) {
@@ -385,6 +421,7 @@ void rv_decoder_free(struct rv_decoder *decoder)
         return;
     ggml_backend_sched_free(decoder->sched);
     ggml_free(decoder->ctx);
+    rv_paged_attention_free(decoder->paged);
     rv_free(decoder->ctx_memory);
     rv_free(decoder->mask);
     rv_free(decoder->cells);

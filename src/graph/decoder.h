@@ -1,6 +1,6 @@
 /*
  * Tokens to logits: the decoder graph of a model on its device, driven by the architecture's traits. Owns the
- * graph, the scratch memory and the input tensors; borrows model and key-value cache.
+ * graph, the scratch memory and the input tensors; borrows the model and its keys and values.
  *
  * A graph is built when the number of rows or of results changes and reused as long as they stay; how far
  * attention looks back is adjusted in place, so a run of decode steps builds nothing and allocates nothing.
@@ -20,8 +20,10 @@ struct rv_decoder_config {
     const struct rv_hparams *hparams;
     const struct rv_weights *weights;
     const struct rv_device *device;
-    struct rv_kv_cache *kv;
-    int32_t max_rows; // largest batch
+    struct rv_kv_cache *kv;     // cells; or
+    struct rv_block_pool *pool; // blocks, on the CPU: batches bring their tables. One of the two
+    bool rotates;               // keys and values of blocks are stored rotated
+    int32_t max_rows;           // largest batch
     int32_t max_context;
 };
 
@@ -39,8 +41,9 @@ enum rv_decoder_result {
 
 /*
  * Computes a batch and keeps its keys and values. On success *rows points at n_out rows of n_vocab logits or
- * n_embd states (NULL when n_out is 0), valid and writable until the next call. A batch that does not fit the cache is
- * TOO_LARGE and changes nothing. After a BACKEND failure the sequences of the batch must be trimmed.
+ * n_embd states (NULL when n_out is 0), valid and writable until the next call. A batch that does not fit the cells is
+ * TOO_LARGE and changes nothing. After a BACKEND failure the sequences of the batch must be trimmed. Lengths of block
+ * tables are the caller's to advance.
  */
 RV_CHECKED ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *batch,
                                         enum rv_decoder_result result, float **rows, struct ruvllm_error *err);

@@ -24,7 +24,7 @@ static void attend(const struct rv_attention_call *call, int32_t i_q)
     float key[MAX_DIM], value[MAX_DIM];
 
     for (int32_t pos = call->first[i_q]; pos < call->end[i_q]; pos++) {
-        const struct rv_attention_block *b = &call->blocks[pos / RV_KV_BLOCK_TOKENS];
+        const struct rv_attention_block *b = &call->blocks[call->table[pos / RV_KV_BLOCK_TOKENS]];
         double score = 0, weight;
 
         rv_kv_block_get(b->format, b->data + call->k_offset[b->format], b->data + call->v_offset[b->format],

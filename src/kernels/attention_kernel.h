@@ -21,7 +21,8 @@ struct rv_attention_call {
     int32_t head_dim; // a multiple of 8, at most 512
     float scale;
     float cap;                               // scores become cap * tanh(score / cap); 0: they stay
-    const struct rv_attention_block *blocks; // block i holds positions 32 i to 32 i + 31
+    const struct rv_attention_block *blocks; // all there are
+    const int32_t *table;                    // entry i: which of them holds positions 32 i to 32 i + 31
     size_t k_offset[RV_KV_BLOCK_N_FORMATS];  // where this layer's and head's keys are in a block of that format
     size_t v_offset[RV_KV_BLOCK_N_FORMATS];
     int32_t n_q;           // 1 to RV_ATTENTION_KERNEL_MAX_Q

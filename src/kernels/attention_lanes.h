@@ -102,7 +102,7 @@ static void visible(const struct rv_attention_call *call, int32_t b, int32_t i, 
 
 static void attend_block(const struct work *w, int32_t b)
 {
-    const struct rv_attention_block *block = &w->call->blocks[b];
+    const struct rv_attention_block *block = &w->call->blocks[w->call->table[b]];
     struct part p = {.k = block->data + w->call->k_offset[block->format],
                      .v = block->data + w->call->v_offset[block->format],
                      .format = block->format};

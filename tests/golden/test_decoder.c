@@ -46,7 +46,12 @@ static int setup(void **state)
     assert_ok(rv_device_open(&f.device, "cpu", 2, err));
     assert_ok(rv_weights_load(&f.weights, f.file, &f.manifest, &f.hparams, f.device, &options, err));
     assert_ok(rv_kv_cache_new(&f.kv, &f.hparams, f.device, CONTEXT, err));
-    config = (struct rv_decoder_config){&f.hparams, &f.weights, f.device, f.kv, ROWS, CONTEXT};
+    config = (struct rv_decoder_config){.hparams = &f.hparams,
+                                        .weights = &f.weights,
+                                        .device = f.device,
+                                        .kv = f.kv,
+                                        .max_rows = ROWS,
+                                        .max_context = CONTEXT};
     assert_ok(rv_decoder_new(&f.decoder, &config, err));
     rv_rng_init(&rng, 3);
     for (int s = 0; s < 2; s++) {

@@ -41,6 +41,7 @@ struct scene {
     struct rv_attention_call call;
     int32_t length;
     struct rv_attention_block blocks[MAX_BLOCKS];
+    int32_t table[MAX_BLOCKS]; // backwards, so that nobody may take the order for granted
     float *q[MAX_Q], *out[MAX_Q];
     int32_t first[MAX_Q], end[MAX_Q];
 };
@@ -132,6 +133,7 @@ static void scene_init(struct scene *s, struct rv_rng *rng, const struct shape *
                                          .scale = 1.0f / sqrtf((float)shape->dim),
                                          .cap = shape->cap,
                                          .blocks = s->blocks,
+                                         .table = s->table,
                                          .n_q = shape->n_q,
                                          .q = (const float *const *)s->q,
                                          .out = s->out,
@@ -145,12 +147,14 @@ static void scene_init(struct scene *s, struct rv_rng *rng, const struct shape *
     for (int32_t b = 0; b * TOKENS < shape->length; b++) {
         int32_t left = shape->length - b * TOKENS;
         int format = shape->format >= 0 ? shape->format : (int)rv_rng_below(rng, RV_KV_BLOCK_N_FORMATS);
+        struct rv_attention_block *block = &s->blocks[MAX_BLOCKS - 1 - b];
 
+        s->table[b] = MAX_BLOCKS - 1 - b;
         if (shape->dim % 32)
             format = RV_KV_BLOCK_F16;
-        s->blocks[b].format = (enum rv_kv_block_format)format;
+        block->format = (enum rv_kv_block_format)format;
         if (block_is_seen(s, b, shape->n_q))
-            s->blocks[b].data = make_block(rng, s, s->blocks[b].format, left < TOKENS ? left : TOKENS, 1);
+            block->data = make_block(rng, s, block->format, left < TOKENS ? left : TOKENS, 1);
     }
     s->call.scratch = allocate(rv_attention_kernel_scratch(shape->dim) * sizeof(float));
 }
@@ -168,7 +172,7 @@ static void scene_release(struct scene *s)
 
 static void read_token(const struct scene *s, int32_t pos, float *k, float *v)
 {
-    const struct rv_attention_block *b = &s->blocks[pos / TOKENS];
+    const struct rv_attention_block *b = &s->blocks[s->table[pos / TOKENS]];
 
     rv_kv_block_get(b->format, b->data + s->call.k_offset[b->format], b->data + s->call.v_offset[b->format],
                     s->call.head_dim, pos % TOKENS, k, v);

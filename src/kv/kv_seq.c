@@ -1,0 +1,191 @@
+/*
+ * Invariants: n_blocks covers len; all blocks but the last are full; blocks before n_settled need no more migration.
+ * All that is not full is F16. See rv_kv_seq_room for why tiers change at multiples of a stride only.
+ */
+#include "kv/kv_seq.h"
+
+#include "base/alloc.h"
+
+static int32_t blocks_of(int32_t n_tokens)
+{
+    return (n_tokens + RV_KV_BLOCK_TOKENS - 1) / RV_KV_BLOCK_TOKENS;
+}
+
+ruvllm_status rv_kv_seq_init(struct rv_kv_seq *seq, struct rv_block_pool *pool, const struct rv_tier_policy *policy,
+                             int32_t max_len, struct ruvllm_error *err)
+{
+    RV_ASSERT(rv_tier_policy_is_valid(policy));
+    *seq = (struct rv_kv_seq){.pool = pool, .policy = *policy, .cap_blocks = blocks_of(max_len)};
+    seq->blocks = rv_calloc((size_t)seq->cap_blocks, sizeof(*seq->blocks));
+    if (!seq->blocks)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a table for %d tokens", max_len);
+    return RUVLLM_OK;
+}
+
+void rv_kv_seq_clear(struct rv_kv_seq *seq)
+{
+    while (seq->n_blocks > 0)
+        rv_block_pool_unref(seq->pool, seq->blocks[--seq->n_blocks]);
+    seq->len = 0;
+    seq->n_settled = 0;
+}
+
+void rv_kv_seq_release(struct rv_kv_seq *seq)
+{
+    if (seq->blocks)
+        rv_kv_seq_clear(seq);
+    rv_free(seq->blocks);
+    *seq = (struct rv_kv_seq){0};
+}
+
+/* The block that the next token goes to is there, but others read it too. */
+static bool must_copy(const struct rv_kv_seq *seq)
+{
+    int32_t index = seq->len / RV_KV_BLOCK_TOKENS;
+
+    return index < seq->n_blocks && seq->len % RV_KV_BLOCK_TOKENS != 0 &&
+           rv_block_pool_refs(seq->pool, seq->blocks[index]) > 1;
+}
+
+int32_t rv_kv_seq_n_needed(const struct rv_kv_seq *seq, int32_t n)
+{
+    return blocks_of(seq->len + n) - seq->n_blocks + must_copy(seq);
+}
+
+bool rv_kv_seq_reserve(struct rv_kv_seq *seq, int32_t n)
+{
+    int32_t n_wanted = blocks_of(seq->len + n);
+
+    RV_ASSERT(n_wanted <= seq->cap_blocks);
+    if (rv_kv_seq_n_needed(seq, n) > rv_block_pool_n_free(seq->pool))
+        return false;
+    if (must_copy(seq)) {
+        int32_t *last = &seq->blocks[seq->len / RV_KV_BLOCK_TOKENS];
+        int32_t copy = rv_block_pool_copy(seq->pool, *last);
+
+        RV_ASSERT(copy >= 0);
+        rv_block_pool_unref(seq->pool, *last);
+        *last = copy;
+    }
+    while (seq->n_blocks < n_wanted) {
+        int32_t block = rv_block_pool_take(seq->pool, RV_KV_BLOCK_F16);
+
+        RV_ASSERT(block >= 0); // counted above
+        seq->blocks[seq->n_blocks++] = block;
+    }
+    return true;
+}
+
+void rv_kv_seq_advance(struct rv_kv_seq *seq, int32_t n)
+{
+    RV_ASSERT(blocks_of(seq->len + n) <= seq->n_blocks);
+    seq->len += n;
+}
+
+int32_t rv_kv_seq_trim(struct rv_kv_seq *seq, int32_t len)
+{
+    int32_t n_keep;
+
+    if (len < seq->len)
+        seq->len = len;
+    if (seq->len % RV_KV_BLOCK_TOKENS != 0 &&
+        rv_block_pool_format(seq->pool, seq->blocks[seq->len / RV_KV_BLOCK_TOKENS]) != RV_KV_BLOCK_F16)
+        seq->len -= seq->len % RV_KV_BLOCK_TOKENS;
+    n_keep = blocks_of(seq->len);
+    while (seq->n_blocks > n_keep)
+        rv_block_pool_unref(seq->pool, seq->blocks[--seq->n_blocks]);
+    if (seq->n_settled > seq->n_blocks)
+        seq->n_settled = seq->n_blocks;
+    return seq->len;
+}
+
+void rv_kv_seq_share(struct rv_kv_seq *seq, int32_t block)
+{
+    RV_ASSERT(seq->len == seq->n_blocks * RV_KV_BLOCK_TOKENS && seq->n_blocks < seq->cap_blocks);
+    rv_block_pool_ref(seq->pool, block);
+    seq->blocks[seq->n_blocks++] = block;
+    seq->len += RV_KV_BLOCK_TOKENS;
+}
+
+void rv_kv_seq_fork(struct rv_kv_seq *seq, const struct rv_kv_seq *from)
+{
+    RV_ASSERT(seq->n_blocks == 0 && from->n_blocks <= seq->cap_blocks);
+    for (int32_t i = 0; i < blocks_of(from->len); i++) {
+        rv_block_pool_ref(seq->pool, from->blocks[i]);
+        seq->blocks[seq->n_blocks++] = from->blocks[i];
+    }
+    seq->len = from->len;
+}
+
+int32_t rv_kv_seq_room(const struct rv_kv_seq *seq)
+{
+    if (seq->policy.n_tiers == 1 && seq->policy.tiers[0].format == RV_KV_BLOCK_F16)
+        return INT32_MAX;
+    return RV_KV_SEQ_STRIDE - seq->len % RV_KV_SEQ_STRIDE;
+}
+
+/* Lowers a block that no other sequence reads. */
+static bool lower(struct rv_kv_seq *seq, int32_t index, enum rv_kv_block_format format)
+{
+    int32_t block = seq->blocks[index];
+
+    return format > rv_block_pool_format(seq->pool, block) && rv_block_pool_refs(seq->pool, block) == 1 &&
+           rv_block_pool_convert(seq->pool, block, format);
+}
+
+static enum rv_kv_block_format last_format(const struct rv_kv_seq *seq)
+{
+    return seq->policy.tiers[seq->policy.n_tiers - 1].format;
+}
+
+int32_t rv_kv_seq_migrate(struct rv_kv_seq *seq)
+{
+    int32_t len = seq->len - seq->len % RV_KV_SEQ_STRIDE, n_moved = 0;
+
+    if (!rv_block_pool_can_quantize(seq->pool))
+        return 0;
+    for (int32_t i = seq->n_settled; i < len / RV_KV_BLOCK_TOKENS; i++) {
+        bool stays = i == 0 && seq->policy.keeps_first;
+
+        n_moved += lower(seq, i, rv_tier_format(&seq->policy, i, len));
+        if (i == seq->n_settled && (stays || rv_block_pool_format(seq->pool, seq->blocks[i]) >= last_format(seq)))
+            seq->n_settled++;
+    }
+    return n_moved;
+}
+
+int32_t rv_kv_seq_squeeze(struct rv_kv_seq *seq)
+{
+    int32_t n_moved = 0;
+
+    if (!rv_block_pool_can_quantize(seq->pool))
+        return 0;
+    for (int32_t i = seq->n_settled; i < seq->len / RV_KV_BLOCK_TOKENS; i++)
+        n_moved += lower(seq, i, last_format(seq));
+    return n_moved;
+}
+
+size_t rv_kv_seq_bytes(const struct rv_kv_seq *seq)
+{
+    size_t n = 0;
+
+    for (int32_t i = 0; i < seq->n_blocks; i++)
+        n += rv_block_pool_block_bytes(seq->pool, rv_block_pool_format(seq->pool, seq->blocks[i]));
+    return n;
+}
+
+bool rv_kv_seq_check(const struct rv_kv_seq *seq)
+{
+    if (seq->len < 0 || blocks_of(seq->len) > seq->n_blocks || seq->n_blocks > seq->cap_blocks ||
+        seq->n_settled > seq->n_blocks)
+        return false;
+    for (int32_t i = 0; i < seq->n_blocks; i++) {
+        bool is_full = (i + 1) * RV_KV_BLOCK_TOKENS <= seq->len;
+
+        if (rv_block_pool_refs(seq->pool, seq->blocks[i]) < 1)
+            return false;
+        if (!is_full && rv_block_pool_format(seq->pool, seq->blocks[i]) != RV_KV_BLOCK_F16)
+            return false;
+    }
+    return true;
+}
