@@ -1,10 +1,11 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
-.PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine \
-	parity install clean
+.PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
+	bench-serve parity kv-random install clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+MODELS_DIR ?= $(or $(RUVLLM_DEPS_DIR),$(HOME)/.cache/ruvllm-deps)/models
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 
@@ -24,13 +25,16 @@ help:
 	@echo '    make parity     the slow tests: our numbers and tokens against libllama on real and synthetic models'
 	@echo '    make asan       address and undefined-behaviour sanitizers'
 	@echo '    make tsan       thread sanitizer'
+	@echo '    make kv-random  a million random operations on blocks, prefix tree and scheduler'
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
 	@echo 'Figures and installation:'
-	@echo '    make bench         every program in bench/, one name=value line a figure'
+	@echo '    make bench         the small ones in bench/, one name=value line a figure'
 	@echo '    make bench-engine  us and llama.cpp, interleaved, as ratios'
+	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
+	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
 	@echo '    make install       to PREFIX (/usr/local)'
 	@echo '    make clean         remove build/; the cache of `make setup` stays'
 
@@ -73,13 +77,24 @@ fuzz-long:
 	done
 
 bench: build
-	set -e; for program in $(patsubst bench/%.c,%,$(wildcard bench/bench_*.c)); do build/release/bench/$$program; done
+	set -e; for program in bandwidth sampler tokenize attention sched; do build/release/bench/bench_$$program; done
 
 bench-engine: build
 	python3 scripts/bench_engine.py
 
+bench-kv: build
+	python3 scripts/bench_kv.py --svg docs/internals/kv.svg
+
+bench-serve: build
+	python3 scripts/bench_serve.py
+	for part in capacity prefix paged migration needle; do build/release/bench/bench_serving $(MODELS_DIR)/tinyllama-q8_0.gguf $$part; done
+	build/release/bench/bench_serving $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf latency
+
 parity: build
 	ctest --preset release -L slow
+
+kv-random: build
+	RUVLLM_KV_RANDOM_OPS=1000000 build/release/tests/test_kv_random
 
 install: build
 	cmake --install build/release --prefix $(PREFIX)

@@ -66,6 +66,17 @@ static uint64_t kv_bytes_per_token(const struct ruvllm_model_info *info)
     return 2 * (uint64_t)info->n_layers * (uint64_t)info->n_kv_heads * (uint64_t)info->head_dim * 2;
 }
 
+/* An engine keeps old keys and values in fewer bits; 32 numbers of a head share a scale. */
+static bool can_quantize_kv(const struct ruvllm_model_info *info)
+{
+    return info->head_dim % 32 == 0;
+}
+
+static uint64_t cold_bytes_per_token(const struct ruvllm_model_info *info)
+{
+    return (uint64_t)((double)kv_bytes_per_token(info) * ruvllm_precision_bits(RUVLLM_PRECISION_Q4) / 16);
+}
+
 static void row(const char *label, const char *format, ...) RV_PRINTF(2, 3);
 
 static void row(const char *label, const char *format, ...)
@@ -133,6 +144,11 @@ static void print_model(const struct view *view)
         row("context", "%d tokens as opened, trained for %d (--ctx 0 for all)", info->context, info->trained_context);
     if (info->sliding_window)
         row("window", "%d tokens", info->sliding_window);
+    if (can_quantize_kv(info))
+        row("KV tiers", "16 bits when new, then 8, then 4 (%s a token)",
+            rv_output_bytes(cold_bytes_per_token(info), count));
+    else
+        row("KV tiers", "all in 16 bits: fewer need heads that 32 divides, these have %d", info->head_dim);
     if (info->has_chat_template)
         row("chat template", "sha256 %s", info->template_sha256);
     else
@@ -192,6 +208,7 @@ static void info_json(yyjson_mut_doc *doc, yyjson_mut_val *o, const struct ruvll
     yyjson_mut_obj_add_int(doc, o, "eos_token", info->eos_token);
     yyjson_mut_obj_add_bool(doc, o, "tied_embeddings", info->tied_embeddings);
     yyjson_mut_obj_add_uint(doc, o, "kv_bytes_per_token", kv_bytes_per_token(info));
+    yyjson_mut_obj_add_bool(doc, o, "kv_can_quantize", can_quantize_kv(info));
 }
 
 static void memory_json(yyjson_mut_doc *doc, yyjson_mut_val *o, const struct ruvllm_memory_stats *memory)

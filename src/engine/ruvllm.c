@@ -5,53 +5,19 @@
 #include "ruvllm.h"
 
 #include "base/alloc.h"
+#include "engine/door.h"
+#include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/input.h"
+#include "engine/kv_policy.h"
 #include "engine/reply.h"
+#include "engine/session.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static ruvllm_status fail_null(struct ruvllm_error *err, const char *what)
-{
-    return rv_fail(err, RUVLLM_INVALID, "'%s' is NULL", what);
-}
-
-/*
- * Copies a caller's struct, which may be shorter than ours (an older caller) but not longer (a newer one, whose wishes
- * we would silently drop). Both begin with struct_size; `ours` holds the defaults.
- */
-static ruvllm_status take_struct(void *ours, size_t size, const void *theirs, const char *what,
-                                 struct ruvllm_error *err)
-{
-    size_t their_size;
-
-    if (!theirs)
-        return RUVLLM_OK;
-    memcpy(&their_size, theirs, sizeof(their_size));
-    if (their_size < sizeof(size_t) || their_size > size)
-        return rv_fail(err, RUVLLM_INVALID, "'struct_size' of %s is %zu; this library knows up to %zu", what,
-                       their_size, size);
-    memcpy(ours, theirs, their_size);
-    return RUVLLM_OK;
-}
-
-/* The other direction: fills as much as the caller has room for. */
-static ruvllm_status give_struct(void *theirs, const void *ours, size_t size, const char *what,
-                                 struct ruvllm_error *err)
-{
-    size_t their_size;
-
-    memcpy(&their_size, theirs, sizeof(their_size));
-    if (their_size < sizeof(size_t) || their_size > size)
-        return rv_fail(err, RUVLLM_INVALID, "'struct_size' of %s is %zu; this library knows up to %zu", what,
-                       their_size, size);
-    memcpy((char *)theirs + sizeof(size_t), (const char *)ours + sizeof(size_t), their_size - sizeof(size_t));
-    return RUVLLM_OK;
-}
 
 size_t ruvllm_device_count(void)
 {
@@ -64,9 +30,9 @@ ruvllm_status ruvllm_device_at(size_t index, struct ruvllm_device_info *out, str
     ruvllm_status rc;
 
     if (!out)
-        return fail_null(err, "out");
+        return rv_door_fail_null(err, "out");
     rc = rv_device_describe(index, &info, err);
-    return rc ? rc : give_struct(out, &info, sizeof(info), "ruvllm_device_info", err);
+    return rc ? rc : rv_door_give_struct(out, &info, sizeof(info), "ruvllm_device_info", err);
 }
 
 struct ruvllm_model_params ruvllm_model_params_default(void)
@@ -98,11 +64,11 @@ ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path, const stru
     ruvllm_status rc;
 
     if (!out)
-        return fail_null(err, "out");
+        return rv_door_fail_null(err, "out");
     *out = NULL;
     if (!path)
-        return fail_null(err, "path");
-    rc = take_struct(&ours, sizeof(ours), params, "ruvllm_model_params", err);
+        return rv_door_fail_null(err, "path");
+    rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_model_params", err);
     return rc ? rc : rv_model_open(out, path, &ours, true, err);
 }
 
@@ -117,7 +83,7 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
     const struct rv_hparams *h;
 
     if (!model || !out)
-        return fail_null(err, model ? "out" : "model");
+        return rv_door_fail_null(err, model ? "out" : "model");
     h = &model->hparams;
     info.name = model->name;
     info.architecture = model->architecture;
@@ -141,7 +107,7 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
     info.size = ruvllm_model_size_of(info.n_params);
     info.has_chat_template = model->template_source != NULL;
     info.tied_embeddings = model->manifest.tied;
-    return give_struct(out, &info, sizeof(info), "ruvllm_model_info", err);
+    return rv_door_give_struct(out, &info, sizeof(info), "ruvllm_model_info", err);
 }
 
 const char *ruvllm_model_chat_template(const ruvllm_model *model)
@@ -172,13 +138,13 @@ ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_m
     struct ruvllm_memory_stats stats = {.struct_size = sizeof(stats)};
 
     if (!model || !out)
-        return fail_null(err, model ? "out" : "model");
+        return rv_door_fail_null(err, model ? "out" : "model");
     stats.weights_mapped = model->weights.mapped_bytes;
     stats.weights_allocated = model->weights.allocated_bytes;
     stats.kv_bytes = model->kv ? rv_kv_cache_n_bytes(model->kv) : 0;
     stats.compute_bytes = model->decoder ? rv_decoder_n_bytes(model->decoder) : 0;
     stats.process_rss = resident_bytes();
-    return give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
+    return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
 }
 
 ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
@@ -189,7 +155,7 @@ ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_inp
 
     if (!model || !input || !tokens || !n_tokens)
         return rv_fail(err, RUVLLM_INVALID, "model, input, tokens and n_tokens must not be NULL");
-    rc = take_struct(&ours, sizeof(ours), input, "ruvllm_input", err);
+    rc = rv_door_take_struct(&ours, sizeof(ours), input, "ruvllm_input", err);
     return rc ? rc : rv_input_tokens(model, &ours, tokens, n_tokens, err);
 }
 
@@ -239,7 +205,7 @@ ruvllm_status ruvllm_generate(ruvllm_model *model, const struct ruvllm_input *in
                               struct ruvllm_error *err)
 {
     if (!out)
-        return fail_null(err, "out");
+        return rv_door_fail_null(err, "out");
     return ruvllm_generate_stream(model, input, params, NULL, NULL, out, err);
 }
 
@@ -254,10 +220,10 @@ ruvllm_status ruvllm_generate_stream(ruvllm_model *model, const struct ruvllm_in
     if (out)
         *out = NULL;
     if (!model || !input)
-        return fail_null(err, model ? "input" : "model");
-    rc = take_struct(&our_params, sizeof(our_params), params, "ruvllm_generate_params", err);
+        return rv_door_fail_null(err, model ? "input" : "model");
+    rc = rv_door_take_struct(&our_params, sizeof(our_params), params, "ruvllm_generate_params", err);
     if (!rc)
-        rc = take_struct(&our_input, sizeof(our_input), input, "ruvllm_input", err);
+        rc = rv_door_take_struct(&our_input, sizeof(our_input), input, "ruvllm_input", err);
     if (!rc)
         rc = rv_model_acquire(model, err);
     if (rc)
@@ -372,7 +338,7 @@ ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input
 
     if (!model || !input || !out)
         return rv_fail(err, RUVLLM_INVALID, "model, input and out must not be NULL");
-    rc = take_struct(&ours, sizeof(ours), input, "ruvllm_input", err);
+    rc = rv_door_take_struct(&ours, sizeof(ours), input, "ruvllm_input", err);
     if (!rc)
         rc = rv_model_acquire(model, err);
     if (rc)
@@ -387,4 +353,166 @@ ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input
     rv_free(tokens);
     rv_model_yield(model);
     return rc;
+}
+
+/* ---- serving many -------------------------------------------------------------------------- */
+
+struct ruvllm_kv_policy ruvllm_kv_policy_default(void)
+{
+    return (struct ruvllm_kv_policy){.struct_size = sizeof(struct ruvllm_kv_policy),
+                                     .hot_tokens = 256,
+                                     .warm_tokens = 256,
+                                     .cold = RUVLLM_PRECISION_Q4,
+                                     .keep_first = true};
+}
+
+struct ruvllm_engine_params ruvllm_engine_params_default(void)
+{
+    return (struct ruvllm_engine_params){.struct_size = sizeof(struct ruvllm_engine_params),
+                                         .max_sequences = 64,
+                                         .max_queue = 256,
+                                         .prefill_tokens = 128,
+                                         .share_prefixes = true};
+}
+
+ruvllm_status ruvllm_engine_open(ruvllm_engine **out, const char *path, const struct ruvllm_engine_params *params,
+                                 struct ruvllm_error *err)
+{
+    struct ruvllm_engine_params ours = ruvllm_engine_params_default();
+    struct ruvllm_model_params model = ruvllm_model_params_default();
+    struct ruvllm_kv_policy kv = ruvllm_kv_policy_default();
+    ruvllm_status rc;
+
+    if (!out)
+        return rv_door_fail_null(err, "out");
+    *out = NULL;
+    if (!path)
+        return rv_door_fail_null(err, "path");
+    rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_engine_params", err);
+    if (!rc)
+        rc = rv_door_take_struct(&model, sizeof(model), ours.model, "ruvllm_model_params", err);
+    if (!rc)
+        rc = rv_door_take_struct(&kv, sizeof(kv), ours.kv, "ruvllm_kv_policy", err);
+    if (rc)
+        return rc;
+    ours.kv = &kv;
+    return rv_engine_open(out, path, &ours, &model, err);
+}
+
+void ruvllm_engine_close(ruvllm_engine *engine)
+{
+    rv_engine_close(engine);
+}
+
+const ruvllm_model *ruvllm_engine_model(const ruvllm_engine *engine)
+{
+    return engine ? rv_engine_model(engine) : NULL;
+}
+
+/* A caller's request and all it points to, in our own structs. */
+struct request {
+    struct ruvllm_request request;
+    struct ruvllm_input input;
+    struct ruvllm_generate_params params;
+    struct ruvllm_kv_policy kv;
+};
+
+static ruvllm_status take_request(struct request *ours, const struct ruvllm_request *request, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    *ours = (struct request){.params = ruvllm_generate_params_default(), .kv = ruvllm_kv_policy_default()};
+    rc = rv_door_take_struct(&ours->request, sizeof(ours->request), request, "ruvllm_request", err);
+    if (!rc)
+        rc = rv_door_take_struct(&ours->input, sizeof(ours->input), ours->request.input, "ruvllm_input", err);
+    if (!rc)
+        rc = rv_door_take_struct(&ours->params, sizeof(ours->params), ours->request.params, "ruvllm_generate_params",
+                                 err);
+    if (!rc)
+        rc = rv_door_take_struct(&ours->kv, sizeof(ours->kv), ours->request.kv, "ruvllm_kv_policy", err);
+    ours->request.kv = ours->request.kv ? &ours->kv : NULL;
+    return rc;
+}
+
+ruvllm_status ruvllm_engine_submit(ruvllm_engine *engine, const struct ruvllm_request *request, uint64_t *id,
+                                   struct ruvllm_error *err)
+{
+    struct request ours;
+    ruvllm_status rc;
+
+    if (!engine || !request || !id)
+        return rv_fail(err, RUVLLM_INVALID, "engine, request and id must not be NULL");
+    *id = 0;
+    rc = take_request(&ours, request, err);
+    if (!rc && !ours.request.input)
+        rc = rv_door_fail_null(err, "input");
+    return rc ? rc : rv_engine_submit(engine, &ours.request, &ours.input, &ours.params, id, err);
+}
+
+ruvllm_status ruvllm_engine_next_event(ruvllm_engine *engine, uint64_t id, int32_t timeout_ms,
+                                       struct ruvllm_event *event, struct ruvllm_error *err)
+{
+    struct ruvllm_event ours = {.struct_size = sizeof(ours), .text = ""};
+    ruvllm_status rc;
+
+    if (!engine || !event)
+        return rv_door_fail_null(err, engine ? "event" : "engine");
+    /* Checked before: an event that was read is gone, and so would be its response. */
+    rc = rv_door_give_struct(event, &ours, sizeof(ours), "ruvllm_event", err);
+    if (!rc)
+        rc = rv_engine_next_event(engine, id, timeout_ms, &ours, err);
+    return rc ? rc : rv_door_give_struct(event, &ours, sizeof(ours), "ruvllm_event", err);
+}
+
+ruvllm_status ruvllm_engine_cancel(ruvllm_engine *engine, uint64_t id, struct ruvllm_error *err)
+{
+    return engine ? rv_engine_cancel(engine, id, err) : rv_door_fail_null(err, "engine");
+}
+
+ruvllm_status ruvllm_engine_stats_get(ruvllm_engine *engine, struct ruvllm_engine_stats *out, struct ruvllm_error *err)
+{
+    struct ruvllm_engine_stats stats;
+
+    if (!engine || !out)
+        return rv_door_fail_null(err, engine ? "out" : "engine");
+    rv_engine_stats(engine, &stats);
+    return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_engine_stats", err);
+}
+
+/* What both session calls begin with. */
+static ruvllm_status take_session(struct request *ours, struct rv_session_key *key, ruvllm_engine *engine,
+                                  const struct ruvllm_request *request, const char *path, const int32_t *n_tokens,
+                                  struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    if (!engine || !request || !path || !n_tokens)
+        return rv_fail(err, RUVLLM_INVALID, "engine, request, path and n_tokens must not be NULL");
+    rc = take_request(ours, request, err);
+    if (rc)
+        return rc;
+    *key = (struct rv_session_key){.tenant = ours->request.tenant, .policy = engine->policy};
+    return ours->request.kv ? rv_kv_policy_tiers(&ours->kv, &key->policy, err) : RUVLLM_OK;
+}
+
+ruvllm_status ruvllm_engine_save_session(ruvllm_engine *engine, const struct ruvllm_request *request, const char *path,
+                                         int32_t *n_tokens, struct ruvllm_error *err)
+{
+    struct rv_session_key key;
+    struct request ours;
+    ruvllm_status rc = take_session(&ours, &key, engine, request, path, n_tokens, err);
+
+    if (!rc && !ours.request.input)
+        rc = rv_door_fail_null(err, "input");
+    return rc ? rc : rv_session_save(engine, &key, &ours.input, path, n_tokens, err);
+}
+
+ruvllm_status ruvllm_engine_load_session(ruvllm_engine *engine, const struct ruvllm_request *request, const char *path,
+                                         int32_t *n_tokens, struct ruvllm_error *err)
+{
+    struct rv_session_key key;
+    struct request ours;
+    ruvllm_status rc = take_session(&ours, &key, engine, request, path, n_tokens, err);
+
+    return rc ? rc : rv_session_load(engine, &key, path, n_tokens, err);
 }

@@ -2,7 +2,8 @@
  * Attention of some query vectors of one KV head over a sequence's blocks: softmax(q k * scale) v by running maximum
  * and sum, one pass, each block read once in its own precision.
  *
- * A query's result depends on nothing but itself and its own blocks: not on the other queries of the call.
+ * A query's result depends on nothing but itself and what it sees: not on the other queries of the call, and not on the
+ * rest of a block, which may hold anything. Queries that see the same positions are cheapest as neighbours.
  */
 #ifndef RV_KERNELS_ATTENTION_KERNEL_H
 #define RV_KERNELS_ATTENTION_KERNEL_H
@@ -21,7 +22,7 @@ struct rv_attention_call {
     int32_t head_dim; // a multiple of 8, at most 512
     float scale;
     float cap;                               // scores become cap * tanh(score / cap); 0: they stay
-    const struct rv_attention_block *blocks; // all there are
+    const struct rv_attention_block *blocks; // all there are; those nobody sees are not touched
     const int32_t *table;                    // entry i: which of them holds positions 32 i to 32 i + 31
     size_t k_offset[RV_KV_BLOCK_N_FORMATS];  // where this layer's and head's keys are in a block of that format
     size_t v_offset[RV_KV_BLOCK_N_FORMATS];

@@ -103,9 +103,9 @@ static void visible(const struct rv_attention_call *call, int32_t b, int32_t i, 
 static void attend_block(const struct work *w, int32_t b)
 {
     const struct rv_attention_block *block = &w->call->blocks[w->call->table[b]];
-    struct part p = {.k = block->data + w->call->k_offset[block->format],
-                     .v = block->data + w->call->v_offset[block->format],
-                     .format = block->format};
+    const struct rv_attention_block *next_block =
+        b < w->last_block ? &w->call->blocks[w->call->table[b + 1]] : NULL; // blocks lie in any order
+    struct part p = {.format = block->format};
     int32_t i = 0;
 
     while (i < w->n_q) {
@@ -118,8 +118,16 @@ static void attend_block(const struct work *w, int32_t b)
             if (next < w->n_q)
                 visible(w->call, b, next, &first, &end);
         } while (next < w->n_q && first == p.first && end == p.end);
-        if (p.first < p.end)
+        if (p.first < p.end) {
+            p.k = block->data + w->call->k_offset[block->format]; // not before: an unseen block may not be there
+            p.v = block->data + w->call->v_offset[block->format];
+            p.k_ahead = p.v_ahead = 0;
+            if (next_block && next_block->data) {
+                p.k_ahead = (uintptr_t)next_block->data + w->call->k_offset[next_block->format] - (uintptr_t)p.k;
+                p.v_ahead = (uintptr_t)next_block->data + w->call->v_offset[next_block->format] - (uintptr_t)p.v;
+            }
             attend_part(w, &p, next - i);
+        }
         i = next;
     }
 }
@@ -156,7 +164,8 @@ static void attend(const struct rv_attention_call *call)
         first = call->first[i] < first ? call->first[i] : first;
         end = call->end[i] > end ? call->end[i] : end;
     }
-    for (int32_t b = first / TOKENS; b * TOKENS < end; b++)
+    w.last_block = (end - 1) / TOKENS;
+    for (int32_t b = first / TOKENS; b <= w.last_block; b++)
         attend_block(&w, b);
     for (int32_t i = 0; i < call->n_q; i++) {
         float share = 1.0f / lanes_total(lanes_load(w.total + i * WIDTH));

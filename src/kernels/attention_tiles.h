@@ -11,15 +11,20 @@
 #ifndef RV_KERNELS_ATTENTION_TILES_H
 #define RV_KERNELS_ATTENTION_TILES_H
 
-/* Inlined with constants for `n` and the format: the loops over queries and registers must vanish. */
+/*
+ * Inlined with constants for `n` and the format: the loops over queries and registers must vanish. Builds that check
+ * every access leave it to the compiler, which would otherwise take minutes.
+ */
+#ifndef TILE
 #define TILE inline __attribute__((always_inline))
+#endif
 
 enum { TOKENS = RV_KV_BLOCK_TOKENS, CHUNK = 32, LINE_FLOATS = 16, SCALES_BYTES = TOKENS * 2 };
 
 /* The scratch memory, and what is the same for the whole call. */
 struct work {
     const struct rv_attention_call *call;
-    int32_t dim, n_q;
+    int32_t dim, n_q, last_block;
     int32_t row;  // floats from one query's sums to the next
     float *q;     // [dim][n_q], times scale
     float *sums;  // [n_q][row]
@@ -31,14 +36,24 @@ struct work {
 struct part {
     const uint8_t *k, *v;
     enum rv_kv_block_format format;
-    int32_t i_q, n;     // queries i_q to i_q + n - 1
-    int32_t first, end; // tokens of the block
+    int32_t i_q, n;             // queries i_q to i_q + n - 1
+    int32_t first, end;         // tokens of the block
+    uintptr_t k_ahead, v_ahead; // from here to the same place in the next block
 };
 
 /* Scores, and then weights, of a tile's queries. */
 struct weights {
     _Alignas(64) float of[QUERIES][TOKENS];
 };
+
+/*
+ * Asks for what the next block has where this one is being read. Blocks lie far apart, so the processor does not guess
+ * them; asking line by line between the multiplications keeps the few requests it can have under way from queueing.
+ */
+static inline void fetch(const uint8_t *address, uintptr_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)address + ahead));
+}
 
 /* sums[i] += q[i] * keys: one number of the head, all queries. */
 static TILE void add_products(int n, lanes sums[QUERIES][SPAN], const float *q, const lanes keys[SPAN])
@@ -61,6 +76,7 @@ static TILE void score_f16(int n, const struct work *w, const struct part *p, in
         for (int s = 0; s < SPAN; s++)
             sums[i][s] = lanes_set(0.0f);
     for (int32_t d = 0; d < w->dim; d++) {
+        fetch(k, p->k_ahead);
         for (int s = 0; s < SPAN; s++)
             keys[s] = lanes_load_halves(k + s * WIDTH * 2);
         add_products(n, sums, q, keys);
@@ -73,8 +89,8 @@ static TILE void score_f16(int n, const struct work *w, const struct part *p, in
 }
 
 /* One chunk of 32 numbers in integers. */
-static TILE void score_chunk(enum rv_kv_block_format format, int n, const struct work *w, const uint8_t *k,
-                             const float *q, lanes sums[QUERIES][SPAN])
+static TILE void score_chunk(enum rv_kv_block_format format, int n, const struct work *w, const struct part *p,
+                             const uint8_t *k, const float *q, lanes sums[QUERIES][SPAN])
 {
     lanes keys[SPAN];
 
@@ -83,6 +99,7 @@ static TILE void score_chunk(enum rv_kv_block_format format, int n, const struct
             sums[i][s] = lanes_set(0.0f);
     if (format == RV_KV_BLOCK_Q8) {
         for (int j = 0; j < CHUNK; j++, k += TOKENS, q += w->n_q) {
+            fetch(k, p->k_ahead);
             for (int s = 0; s < SPAN; s++)
                 keys[s] = lanes_load_bytes(k + s * WIDTH);
             add_products(n, sums, q, keys);
@@ -90,6 +107,7 @@ static TILE void score_chunk(enum rv_kv_block_format format, int n, const struct
         return;
     }
     for (int j = 0; j < CHUNK / 2; j++, k += TOKENS, q += w->n_q) {
+        fetch(k, p->k_ahead);
         for (int s = 0; s < SPAN; s++)
             keys[s] = lanes_load_low_nibbles(k + s * WIDTH);
         add_products(n, sums, q, keys);
@@ -102,13 +120,15 @@ static TILE void score_chunk(enum rv_kv_block_format format, int n, const struct
 static TILE void score_quantised(enum rv_kv_block_format format, int n, const struct work *w, const struct part *p,
                                  int t, struct weights *out)
 {
-    size_t chunk_bytes = rv_kv_block_bytes(format, CHUNK);
+    size_t chunk_bytes = SCALES_BYTES + (size_t)CHUNK * TOKENS / (format == RV_KV_BLOCK_Q8 ? 1 : 2);
     lanes sums[QUERIES][SPAN], scale;
 
     for (int32_t c = 0; c < w->dim / CHUNK; c++) {
         const uint8_t *chunk = p->k + (size_t)c * chunk_bytes;
 
-        score_chunk(format, n, w, chunk + SCALES_BYTES + t, w->q + (size_t)c * CHUNK * (size_t)w->n_q + p->i_q, sums);
+        fetch(chunk, p->k_ahead);
+        score_chunk(format, n, w, p, chunk + SCALES_BYTES + t, w->q + (size_t)c * CHUNK * (size_t)w->n_q + p->i_q,
+                    sums);
         for (int s = 0; s < SPAN; s++) {
             scale = lanes_load_halves(chunk + (size_t)(t + s * WIDTH) * 2);
             for (int i = 0; i < n; i++) {
@@ -155,6 +175,7 @@ static TILE void add_values(enum rv_kv_block_format format, int n, int registers
             sums[i][s] = lanes_load(to + i * w->row + s * WIDTH);
     values += (size_t)p->first * stride;
     for (int32_t t = p->first; t < p->end; t++, values += stride) {
+        fetch(values, p->v_ahead);
         for (int s = 0; s < registers; s++)
             value[s] = load_value(format, values, j + s * WIDTH);
         for (int i = 0; i < n; i++) {
@@ -210,6 +231,7 @@ static TILE void combine_quantised(enum rv_kv_block_format format, int n, const 
         const uint8_t *scales = p->v + (size_t)c * SCALES_BYTES;
         const uint8_t *values = p->v + (size_t)n_chunks * SCALES_BYTES + (size_t)c * chunk_bytes;
 
+        fetch(scales, p->v_ahead);
         for (int t = 0; t < TOKENS; t += WIDTH) {
             lanes scale = lanes_load_halves(scales + (size_t)t * 2);
 

@@ -114,8 +114,9 @@ static void read_keys(enum rv_kv_block_format format, const uint8_t *chunk, tile
     float scales[TOKENS];
 
     if (format == RV_KV_BLOCK_F16) {
-        for (int i = 0; i < CHUNK * TOKENS; i++)
-            out[i / TOKENS][i % TOKENS] = rv_half_to_float(halves[i]);
+        for (int j = 0; j < CHUNK; j++)
+            for (int t = 0; t < TOKENS; t++)
+                out[j][t] = rv_half_to_float(halves[j * TOKENS + t]);
         return;
     }
     for (int t = 0; t < TOKENS; t++)

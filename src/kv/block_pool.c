@@ -2,7 +2,7 @@
  * Three slabs of address space, one a precision, and one table of blocks. A place in a slab is either taken by a block,
  * spare (free, but its pages are there: the next block takes it first) or bare (never used, or its pages were given
  * back). Taken and spare places together never cost more than the budget: when they would, spare places of the
- * other slabs are made bare.
+ * other slabs are made bare. Besides them there is one block's worth of scratch, for converting in a full pool.
  */
 #define _GNU_SOURCE // madvise and anonymous mappings
 #include "kv/block_pool.h"
@@ -45,6 +45,9 @@ struct rv_block_pool {
     int32_t n_free_ids;
     int32_t n_ids;
     int32_t n_idle;
+    size_t idle_bytes;
+    uint8_t *scratch; // a block of the largest format there is to convert to
+    size_t scratch_bytes;
     size_t used;
     size_t resident; // bytes of taken and spare places
 };
@@ -56,30 +59,50 @@ bool rv_block_pool_can_quantize(const struct rv_block_pool *pool)
 
 /* ---- places -------------------------------------------------------------------------------- */
 
+static void *map_pages(size_t bytes, struct ruvllm_error *err)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (base != MAP_FAILED) {
+        /* Attention walks over blocks far apart: larger pages spare it address lookups. Refusal costs only that. */
+        (void)madvise(base, bytes, MADV_HUGEPAGE);
+        return base;
+    }
+    (void)rv_fail_kind(err, RUVLLM_NO_MEMORY, RUVLLM_ERROR_KV_CACHE, "cannot reserve %zu bytes for keys and values",
+                       bytes);
+    return NULL;
+}
+
+/* A block of all heads, in whole pages. */
+static size_t bytes_of(const struct rv_block_pool_config *c, enum rv_kv_block_format format)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = 2 * rv_kv_block_bytes(format, c->head_dim) * (size_t)c->n_kv_heads * (size_t)c->n_layers;
+
+    return (bytes + page - 1) / page * page;
+}
+
+size_t rv_block_pool_budget_for(const struct rv_block_pool_config *config, int32_t n_blocks)
+{
+    return (size_t)n_blocks * bytes_of(config, RV_KV_BLOCK_F16);
+}
+
 static ruvllm_status open_slab(struct rv_block_pool *pool, enum rv_kv_block_format format, struct ruvllm_error *err)
 {
     const struct rv_block_pool_config *c = &pool->config;
     struct slab *s = &pool->slabs[format];
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes;
-    void *base;
 
     s->head_bytes = rv_kv_block_bytes(format, c->head_dim);
-    bytes = 2 * s->head_bytes * (size_t)c->n_kv_heads * (size_t)c->n_layers;
-    s->block_bytes = (bytes + page - 1) / page * page;
+    s->block_bytes = bytes_of(c, format);
     s->n_places = (int32_t)(c->budget / s->block_bytes);
     s->spare = rv_calloc((size_t)s->n_places + 1, sizeof(*s->spare));
     s->bare = rv_calloc((size_t)s->n_places + 1, sizeof(*s->bare));
     if (!s->spare || !s->bare)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the table of %d blocks", s->n_places);
     s->mapped = (size_t)s->n_places * s->block_bytes;
-    if (s->mapped == 0)
-        return RUVLLM_OK;
-    base = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
-        return rv_fail_kind(err, RUVLLM_NO_MEMORY, RUVLLM_ERROR_KV_CACHE,
-                            "cannot reserve %zu bytes for keys and values", s->mapped);
-    s->base = base;
-    return RUVLLM_OK;
+    if (s->mapped > 0)
+        s->base = map_pages(s->mapped, err);
+    return s->mapped == 0 || s->base ? RUVLLM_OK : RUVLLM_NO_MEMORY;
 }
 
 static uint8_t *place_data(const struct slab *s, int32_t place)
@@ -171,13 +194,21 @@ static void free_block(struct rv_block_pool *pool, int32_t block)
     pool->free_ids[pool->n_free_ids++] = block;
 }
 
+static void count_idle(struct rv_block_pool *pool, int32_t block, int sign)
+{
+    size_t bytes = pool->slabs[pool->views[block].format].block_bytes;
+
+    pool->n_idle += sign;
+    pool->idle_bytes = sign > 0 ? pool->idle_bytes + bytes : pool->idle_bytes - bytes;
+}
+
 void rv_block_pool_ref(struct rv_block_pool *pool, int32_t block)
 {
     struct block *b = &pool->blocks[block];
 
     (void)at(pool, block);
     if (b->cached && b->refs == 0)
-        pool->n_idle--;
+        count_idle(pool, block, -1);
     b->refs++;
 }
 
@@ -189,7 +220,7 @@ void rv_block_pool_unref(struct rv_block_pool *pool, int32_t block)
     if (--b->refs > 0)
         return;
     if (b->cached)
-        pool->n_idle++;
+        count_idle(pool, block, 1);
     else
         free_block(pool, block);
 }
@@ -206,7 +237,7 @@ void rv_block_pool_uncache(struct rv_block_pool *pool, int32_t block)
     pool->blocks[block].cached = false;
     if (pool->blocks[block].refs > 0)
         return;
-    pool->n_idle--;
+    count_idle(pool, block, -1);
     free_block(pool, block);
 }
 
@@ -238,25 +269,43 @@ int32_t rv_block_pool_copy(struct rv_block_pool *pool, int32_t block)
     return copy;
 }
 
-bool rv_block_pool_convert(struct rv_block_pool *pool, int32_t block, enum rv_kv_block_format format)
+static void convert_heads(const struct rv_block_pool *pool, int32_t block, enum rv_kv_block_format format, uint8_t *out)
+{
+    enum rv_kv_block_format old = pool->views[block].format;
+    size_t from = pool->slabs[old].head_bytes, to = pool->slabs[format].head_bytes;
+    int32_t n_heads = pool->config.n_layers * pool->config.n_kv_heads;
+
+    for (int32_t i = 0; i < n_heads; i++) {
+        const uint8_t *k = pool->views[block].data + 2 * (size_t)i * from;
+        uint8_t *k_out = out + 2 * (size_t)i * to;
+
+        rv_kv_block_convert(old, k, k + from, format, k_out, k_out + to, pool->config.head_dim);
+    }
+}
+
+void rv_block_pool_convert(struct rv_block_pool *pool, int32_t block, enum rv_kv_block_format format)
 {
     enum rv_kv_block_format old = rv_block_pool_format(pool, block);
     struct slab *from = &pool->slabs[old], *to = &pool->slabs[format];
-    int32_t place, n_heads = pool->config.n_layers * pool->config.n_kv_heads;
+    bool is_idle = pool->blocks[block].refs == 0;
+    int32_t place = take_place(pool, to);
 
     RV_ASSERT(format > old && rv_block_pool_can_quantize(pool));
-    place = take_place(pool, to);
-    if (place < 0)
-        return false;
-    for (int32_t i = 0; i < n_heads; i++) {
-        const uint8_t *k = pool->views[block].data + 2 * (size_t)i * from->head_bytes;
-        uint8_t *k_out = place_data(to, place) + 2 * (size_t)i * to->head_bytes;
-
-        rv_kv_block_convert(old, k, k + from->head_bytes, format, k_out, k_out + to->head_bytes, pool->config.head_dim);
+    if (is_idle)
+        count_idle(pool, block, -1);
+    if (place >= 0) {
+        convert_heads(pool, block, format, place_data(to, place));
+        drop_place(pool, from, pool->blocks[block].place);
+    } else {
+        convert_heads(pool, block, format, pool->scratch);
+        drop_place(pool, from, pool->blocks[block].place);
+        place = take_place(pool, to);
+        RV_ASSERT(place >= 0); // a lower precision never takes more than what was just dropped
+        memcpy(place_data(to, place), pool->scratch, to->block_bytes);
     }
-    drop_place(pool, from, pool->blocks[block].place);
     set_place(pool, block, format, place);
-    return true;
+    if (is_idle)
+        count_idle(pool, block, 1);
 }
 
 const struct rv_attention_block *rv_block_pool_blocks(const struct rv_block_pool *pool)
@@ -313,6 +362,11 @@ int32_t rv_block_pool_n_idle(const struct rv_block_pool *pool)
     return pool->n_idle;
 }
 
+size_t rv_block_pool_idle_bytes(const struct rv_block_pool *pool)
+{
+    return pool->idle_bytes;
+}
+
 int32_t rv_block_pool_n_ids(const struct rv_block_pool *pool)
 {
     return pool->n_ids;
@@ -336,6 +390,12 @@ static ruvllm_status allocate(struct rv_block_pool *pool, struct ruvllm_error *e
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_KV_CACHE,
                             "%zu bytes for keys and values are less than one block of %zu", pool->config.budget,
                             pool->slabs[RV_KV_BLOCK_F16].block_bytes);
+    pool->scratch_bytes = pool->slabs[RV_KV_BLOCK_Q8].block_bytes; // 0 where nothing can be converted
+    if (pool->scratch_bytes > 0) {
+        pool->scratch = map_pages(pool->scratch_bytes, err);
+        if (!pool->scratch)
+            return RUVLLM_NO_MEMORY;
+    }
     pool->blocks = rv_calloc((size_t)pool->n_ids, sizeof(*pool->blocks));
     pool->views = rv_calloc((size_t)pool->n_ids, sizeof(*pool->views));
     pool->free_ids = rv_calloc((size_t)pool->n_ids, sizeof(*pool->free_ids));
@@ -377,6 +437,8 @@ void rv_block_pool_free(struct rv_block_pool *pool)
         rv_free(pool->slabs[i].spare);
         rv_free(pool->slabs[i].bare);
     }
+    if (pool->scratch)
+        (void)munmap(pool->scratch, pool->scratch_bytes);
     rv_free(pool->blocks);
     rv_free(pool->views);
     rv_free(pool->free_ids);
@@ -386,7 +448,7 @@ void rv_block_pool_free(struct rv_block_pool *pool)
 bool rv_block_pool_check(const struct rv_block_pool *pool)
 {
     int32_t n_taken[RV_KV_BLOCK_N_FORMATS] = {0}, n_used = 0, n_idle = 0;
-    size_t used = 0, resident = 0;
+    size_t used = 0, resident = 0, idle_bytes = 0;
 
     for (int32_t i = 0; i < pool->n_ids; i++) {
         const struct block *b = &pool->blocks[i];
@@ -398,7 +460,8 @@ bool rv_block_pool_check(const struct rv_block_pool *pool)
             pool->views[i].data != place_data(&pool->slabs[format], b->place))
             return false;
         n_used++;
-        n_idle += b->cached && b->refs == 0;
+        n_idle += b->refs == 0;
+        idle_bytes += b->refs == 0 ? pool->slabs[format].block_bytes : 0;
         n_taken[format]++;
     }
     for (int i = 0; i < RV_KV_BLOCK_N_FORMATS; i++) {
@@ -409,6 +472,6 @@ bool rv_block_pool_check(const struct rv_block_pool *pool)
         used += (size_t)s->n_taken * s->block_bytes;
         resident += (size_t)(s->n_taken + s->n_spare) * s->block_bytes;
     }
-    return n_used + pool->n_free_ids == pool->n_ids && n_idle == pool->n_idle && used == pool->used &&
-           resident == pool->resident && resident <= pool->config.budget;
+    return n_used + pool->n_free_ids == pool->n_ids && n_idle == pool->n_idle && idle_bytes == pool->idle_bytes &&
+           used == pool->used && resident == pool->resident && resident <= pool->config.budget;
 }

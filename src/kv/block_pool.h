@@ -28,6 +28,9 @@ struct rv_block_pool_config {
     bool poison;   // fill freed blocks with NaN: what is read after it was freed then shows in the result
 };
 
+/* The budget that n_blocks in F16 take: a block is whole pages. config->budget is not looked at. */
+size_t rv_block_pool_budget_for(const struct rv_block_pool_config *config, int32_t n_blocks);
+
 RV_CHECKED ruvllm_status rv_block_pool_new(struct rv_block_pool **out, const struct rv_block_pool_config *config,
                                            struct ruvllm_error *err);
 void rv_block_pool_free(struct rv_block_pool *pool);
@@ -56,15 +59,17 @@ bool rv_block_pool_is_cached(const struct rv_block_pool *pool, int32_t block);
 /* References besides the tree's; a cached block with none is idle: it could be dropped. */
 int32_t rv_block_pool_refs(const struct rv_block_pool *pool, int32_t block);
 int32_t rv_block_pool_n_idle(const struct rv_block_pool *pool);
+/* Bytes that dropping all idle blocks would free. */
+size_t rv_block_pool_idle_bytes(const struct rv_block_pool *pool);
 enum rv_kv_block_format rv_block_pool_format(const struct rv_block_pool *pool, int32_t block);
 
 /* A new F16 block with the contents of another; -1 when it does not fit. */
 int32_t rv_block_pool_copy(struct rv_block_pool *pool, int32_t block);
 /*
- * Lowers a block's precision in place of the old one, for everybody who refers to it. False, with nothing changed, when
- * the new bytes do not fit beside the old ones.
+ * Lowers a block's precision in place of the old one, for everybody who refers to it. Never needs room: this is what is
+ * done when there is none.
  */
-bool rv_block_pool_convert(struct rv_block_pool *pool, int32_t block, enum rv_kv_block_format format);
+void rv_block_pool_convert(struct rv_block_pool *pool, int32_t block, enum rv_kv_block_format format);
 
 /* All blocks by number, as attention reads them; entries change with take, unref and convert. */
 const struct rv_attention_block *rv_block_pool_blocks(const struct rv_block_pool *pool);

@@ -1,6 +1,6 @@
 /*
  * The keys and values of one sequence: a table of blocks and a length. Blocks may be shared with other sequences and
- * with the prefix tree; a shared block that is to be written is copied first.
+ * with the prefix tree; a block that is to be written and that another sequence or the tree also knows is copied first.
  *
  * Single owner: the thread that runs the graph. Nothing allocates after rv_kv_seq_init.
  */
@@ -41,6 +41,10 @@ void rv_kv_seq_advance(struct rv_kv_seq *seq, int32_t n);
  * goes through a block that is no longer F16, which then goes too.
  */
 int32_t rv_kv_seq_trim(struct rv_kv_seq *seq, int32_t len);
+/* Forgets the n oldest blocks, which must be full; positions are counted from the new beginning. */
+void rv_kv_seq_drop_first(struct rv_kv_seq *seq, int32_t n);
+/* What follows falls by other rules; blocks that are lower than these would have them stay so. */
+void rv_kv_seq_set_policy(struct rv_kv_seq *seq, const struct rv_tier_policy *policy);
 /* Appends a full block of another sequence or of the prefix tree to an empty or block-aligned sequence. */
 void rv_kv_seq_share(struct rv_kv_seq *seq, int32_t block);
 /* Makes an empty sequence a copy of another; the one that goes on first copies the block they both end in. */
@@ -55,8 +59,15 @@ int32_t rv_kv_seq_room(const struct rv_kv_seq *seq);
  * until they are read by one alone, so that nobody's answer depends on how far somebody else is.
  */
 int32_t rv_kv_seq_migrate(struct rv_kv_seq *seq);
-/* Moves all full blocks to the last tier, whatever their age, to make room; returns how many moved. */
-int32_t rv_kv_seq_squeeze(struct rv_kv_seq *seq);
+/*
+ * Moves full blocks that no other sequence reads to the last tier, oldest first and whatever their age, until the pool
+ * has room for n_free new ones; returns how many moved. The first block stays where the policy keeps it.
+ */
+int32_t rv_kv_seq_squeeze(struct rv_kv_seq *seq, int32_t n_free);
+/* Bytes that n_tokens of it would take when every block has the precision of its age. */
+size_t rv_kv_seq_bytes_of(const struct rv_kv_seq *seq, int32_t n_tokens);
+/* The same when everything is squeezed: with less than this in the pool it could never get so far. */
+size_t rv_kv_seq_bytes_squeezed(const struct rv_kv_seq *seq, int32_t n_tokens);
 /* Bytes of its blocks, shared ones counted in full. */
 size_t rv_kv_seq_bytes(const struct rv_kv_seq *seq);
 /* True when the table agrees with the pool; for tests. */

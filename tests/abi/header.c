@@ -9,6 +9,10 @@ typedef char message_is_last[offsetof(struct ruvllm_error, message) == 8 ? 1 : -
 typedef char model_params_start_with_their_size[offsetof(struct ruvllm_model_params, struct_size) == 0 ? 1 : -1];
 typedef char generate_params_start_with_their_size[offsetof(struct ruvllm_generate_params, struct_size) == 0 ? 1 : -1];
 typedef char input_starts_with_its_size[offsetof(struct ruvllm_input, struct_size) == 0 ? 1 : -1];
+typedef char attention_config_starts_with_its_size[offsetof(struct ruvllm_attention_config, struct_size) == 0 ? 1 : -1];
+typedef char rope_config_starts_with_its_size[offsetof(struct ruvllm_rope_config, struct_size) == 0 ? 1 : -1];
+typedef char kv_cache_config_starts_with_its_size[offsetof(struct ruvllm_kv_cache_config, struct_size) == 0 ? 1 : -1];
+typedef char kv_cache_stats_start_with_their_size[offsetof(struct ruvllm_kv_cache_stats, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);
 

@@ -70,9 +70,61 @@ static void decoding_quantised_weights_allocates_nothing(void **state)
     generate(test_model("minimind2-26m-q4_k_m.gguf"), 0.0f);
 }
 
+/* Sixteen sequences in one batch; the counting starts and ends on the engine's own thread, between steps. */
+struct crowd {
+    int n_events;
+    size_t bytes;
+};
+
+static void on_event(void *user, uint64_t id)
+{
+    struct crowd *c = user;
+
+    (void)id;
+    c->n_events++;
+    if (c->n_events == FIRST)
+        alloc_meter_start();
+    if (c->n_events == LAST)
+        c->bytes = alloc_meter_stop();
+}
+
+static void sixteen_sequences_allocate_nothing(void **state)
+{
+    struct ruvllm_generate_params params = ruvllm_generate_params_default();
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = "Once upon a time", .text_len = 16};
+    struct ruvllm_request request = {.struct_size = sizeof(request), .input = &input, .params = &params};
+    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct crowd crowd = {0};
+    ruvllm_engine *engine;
+    uint64_t ids[16];
+
+    (void)state;
+    if (!alloc_meter_works())
+        return;
+    assert_ok(ruvllm_engine_open(&engine, test_data("models/minimind2-26m-f16.gguf"), NULL, err));
+    params.max_tokens = LAST + 60;
+    params.ignore_eos = true;
+    for (int i = 0; i < 16; i++) {
+        /* The first one listens: it has been running longest, and the others have joined by its tenth token. */
+        request.on_event = i == 0 ? on_event : NULL;
+        request.user = &crowd;
+        assert_ok(ruvllm_engine_submit(engine, &request, &ids[i], err));
+    }
+    for (int i = 0; i < 16; i++) {
+        do
+            assert_ok(ruvllm_engine_next_event(engine, ids[i], -1, &event, err));
+        while (event.type != RUVLLM_EVENT_DONE);
+        ruvllm_response_free(event.response);
+    }
+    assert_true(crowd.n_events > LAST);
+    assert_int_equal(crowd.bytes, 0);
+    ruvllm_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sixteen_sequences_allocate_nothing),
         cmocka_unit_test(decoding_f16_allocates_nothing),
         cmocka_unit_test(decoding_quantised_weights_allocates_nothing),
     };

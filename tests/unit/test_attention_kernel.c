@@ -40,8 +40,8 @@ static int variants(struct variant out[3])
 struct scene {
     struct rv_attention_call call;
     int32_t length;
-    struct rv_attention_block blocks[MAX_BLOCKS];
-    int32_t table[MAX_BLOCKS]; // backwards, so that nobody may take the order for granted
+    struct rv_attention_block *blocks; // MAX_BLOCKS
+    int32_t table[MAX_BLOCKS];         // backwards, so that nobody may take the order for granted
     float *q[MAX_Q], *out[MAX_Q];
     int32_t first[MAX_Q], end[MAX_Q];
 };
@@ -129,6 +129,8 @@ static void scene_init(struct scene *s, struct rv_rng *rng, const struct shape *
 {
     memset(s, 0, sizeof(*s));
     s->length = shape->length;
+    s->blocks = calloc(MAX_BLOCKS, sizeof(*s->blocks));
+    assert_non_null(s->blocks);
     s->call = (struct rv_attention_call){.head_dim = shape->dim,
                                          .scale = 1.0f / sqrtf((float)shape->dim),
                                          .cap = shape->cap,
@@ -163,6 +165,7 @@ static void scene_release(struct scene *s)
 {
     for (int32_t b = 0; b < MAX_BLOCKS; b++)
         free((void *)s->blocks[b].data);
+    free(s->blocks);
     for (int32_t i = 0; i < MAX_Q; i++) {
         free(s->q[i]);
         free(s->out[i]);

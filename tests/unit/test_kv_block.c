@@ -145,7 +145,7 @@ static void check_loss(const float *before, const float *after, int32_t dim, dou
         double largest = 0, step;
 
         for (int32_t d = c; d < c + 32; d++)
-            largest = fmax(largest, fabs((double)before[d]));
+            largest = fabs((double)before[d]) > largest ? fabs((double)before[d]) : largest;
         step = largest / steps;
         for (int32_t d = c; d < c + 32; d++) {
             double lost = fabs((double)before[d] - (double)after[d]);

@@ -1,0 +1,387 @@
+/* Opening, closing, and the doors; what happens behind them is engine_loop.c. */
+#include "engine/engine.h"
+
+#include "base/alloc.h"
+#include "engine/engine_loop.h"
+#include "engine/kv_policy.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEFAULT_CONTEXTS = 8, AGE_MS = 1000, MAX_SEQUENCES = 4096, MAX_QUEUE = 1 << 16 };
+
+#ifdef RV_POISON_FREED_BLOCKS
+static const bool poisons = true;
+#else
+static const bool poisons = false;
+#endif
+
+/* ---- jobs, under the lock ------------------------------------------------------------------- */
+
+static struct rv_job *find(const struct ruvllm_engine *e, uint64_t id)
+{
+    struct rv_job *job = e->table[id % e->n_slots];
+
+    return job && job->id == id ? job : NULL;
+}
+
+/* Ids count up, and tell their slot. */
+static void enter(struct ruvllm_engine *e, struct rv_job *job)
+{
+    size_t slot = (size_t)(e->n_submitted % e->n_slots);
+
+    while (e->table[slot])
+        slot = (slot + 1) % e->n_slots;
+    job->id = ++e->n_submitted * e->n_slots + slot;
+    e->table[slot] = job;
+    e->n_jobs++;
+    job->n_refs = 2; // the table's and the engine thread's
+    job->next = e->inbox;
+    e->inbox = job;
+}
+
+static void leave(struct ruvllm_engine *e, struct rv_job *job)
+{
+    e->table[job->id % e->n_slots] = NULL;
+    e->n_jobs--;
+}
+
+/* ---- doors ---------------------------------------------------------------------------------- */
+
+struct rv_prefix_scope rv_engine_scope(const struct ruvllm_engine *engine, const char *tenant,
+                                       const struct rv_tier_policy *policy)
+{
+    int32_t tiers[2 * RV_TIER_MAX + 2] = {policy->n_tiers, policy->keeps_first};
+    size_t tenant_len = tenant ? strlen(tenant) : 0;
+
+    for (int32_t i = 0; i < policy->n_tiers; i++) {
+        tiers[2 * i + 2] = (int32_t)policy->tiers[i].format;
+        tiers[2 * i + 3] = policy->tiers[i].max_age;
+    }
+    return (struct rv_prefix_scope){.tenant = rv_keyed_hash64(engine->secret, tenant_len ? tenant : "", tenant_len),
+                                    .tiers = rv_keyed_hash64(engine->secret, tiers, sizeof(tiers))};
+}
+
+ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm_request *request,
+                               const struct ruvllm_input *input, const struct ruvllm_generate_params *params,
+                               uint64_t *id, struct ruvllm_error *err)
+{
+    struct ruvllm_engine *e = engine;
+    struct rv_job_config config = {
+        .model = e->model, .pool = e->pool, .request = request, .input = input, .params = params, .policy = e->policy};
+    struct rv_job *job;
+    bool has_room;
+    ruvllm_status rc = request->kv ? rv_kv_policy_tiers(request->kv, &config.policy, err) : RUVLLM_OK;
+
+    if (rc)
+        return rc;
+    config.scope = rv_engine_scope(e, request->tenant, &config.policy);
+    rc = rv_job_new(&job, &config, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&e->lock);
+    has_room = e->n_jobs < e->n_slots;
+    if (has_room) {
+        enter(e, job);
+        *id = job->id;
+        pthread_cond_signal(&e->work);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (has_room)
+        return RUVLLM_OK;
+    rv_job_free(job);
+    return rv_fail(err, RUVLLM_BUSY, "%zu requests are running, waiting or unread; try again later", e->n_slots);
+}
+
+/* Waits until there is something to read; false when the time is over. */
+static bool wait_for_news(struct ruvllm_engine *e, struct rv_job *job, int32_t timeout_ms)
+{
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (rc != ETIMEDOUT && !job->is_done && !job->is_cancelled && job->text.len == job->text_read &&
+           job->n_tokens == job->tokens_read)
+        rc = timeout_ms < 0 ? pthread_cond_wait(&job->changed, &e->lock)
+                            : pthread_cond_timedwait(&job->changed, &e->lock, &until);
+    return rc != ETIMEDOUT;
+}
+
+/* Moves what is new to the reader's own memory; the end of an answer is read from the answer, which outlives the job.
+ */
+static void read_news(struct rv_job *job, struct ruvllm_event *event)
+{
+    const struct ruvllm_response *r = rv_reply_response(job->reply);
+
+    event->text_len = job->text.len - job->text_read;
+    if (job->is_done) {
+        event->type = RUVLLM_EVENT_DONE;
+        event->text = r->text + job->text_read;
+    } else {
+        rv_buf_clear(&job->piece);
+        rv_buf_add(&job->piece, job->text.data + job->text_read, event->text_len);
+        rv_buf_add_char(&job->piece, '\0');
+        event->type = RUVLLM_EVENT_TEXT;
+        event->text = job->piece.data;
+    }
+    event->tokens = r->tokens + job->tokens_read;
+    event->n_tokens = job->n_tokens - job->tokens_read;
+    if (r->logprobs) {
+        event->logprobs = r->logprobs + job->tokens_read * r->logprobs_per_token;
+        event->logprobs_per_token = r->logprobs_per_token;
+    }
+    job->text_read = job->text.len;
+    job->tokens_read = job->n_tokens;
+}
+
+ruvllm_status rv_engine_next_event(struct ruvllm_engine *engine, uint64_t id, int32_t timeout_ms,
+                                   struct ruvllm_event *event, struct ruvllm_error *err)
+{
+    struct ruvllm_engine *e = engine;
+    ruvllm_status rc = RUVLLM_OK;
+    struct rv_job *job;
+    bool is_last;
+
+    pthread_mutex_lock(&e->lock);
+    job = find(e, id);
+    if (!job || job->has_reader) {
+        pthread_mutex_unlock(&e->lock);
+        return job ? rv_fail(err, RUVLLM_BUSY, "another call reads the events of this request")
+                   : rv_fail(err, RUVLLM_NOT_FOUND, "there is no such request, or its last event was read");
+    }
+    job->n_refs++;
+    job->has_reader = true;
+    if (wait_for_news(e, job, timeout_ms)) {
+        if (job->is_cancelled) {
+            rc = rv_fail(err, RUVLLM_CANCELLED, "the request was cancelled");
+        } else if (job->is_done && job->error.status != RUVLLM_OK) {
+            rc = job->error.status;
+            if (err)
+                *err = job->error;
+        } else {
+            read_news(job, event);
+        }
+        if (job->is_done && !job->is_cancelled) {
+            if (!rc)
+                event->response = rv_reply_take_response(job->reply);
+            leave(e, job);
+            (void)rv_engine_drop_job(job); // the table's; this call still has its own
+        }
+    }
+    job->has_reader = false;
+    is_last = rv_engine_drop_job(job);
+    pthread_mutex_unlock(&e->lock);
+    if (is_last)
+        rv_job_free(job);
+    return rc;
+}
+
+ruvllm_status rv_engine_cancel(struct ruvllm_engine *engine, uint64_t id, struct ruvllm_error *err)
+{
+    struct ruvllm_engine *e = engine;
+    struct rv_job *job;
+    bool is_last = false;
+
+    pthread_mutex_lock(&e->lock);
+    job = find(e, id);
+    if (job) {
+        job->is_cancelled = true;
+        e->has_cancelled = true;
+        leave(e, job);
+        pthread_cond_broadcast(&job->changed);
+        pthread_cond_signal(&e->work);
+        is_last = rv_engine_drop_job(job);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (is_last)
+        rv_job_free(job);
+    return job ? RUVLLM_OK : rv_fail(err, RUVLLM_NOT_FOUND, "there is no such request, or its last event was read");
+}
+
+bool rv_engine_call(struct ruvllm_engine *engine, void (*run)(struct ruvllm_engine *engine, void *arg), void *arg)
+{
+    struct rv_engine_errand errand = {.run = run, .arg = arg};
+
+    pthread_mutex_lock(&engine->lock);
+    if (!engine->is_closing) {
+        errand.next = engine->errands;
+        engine->errands = &errand;
+        pthread_cond_signal(&engine->work);
+        while (!errand.is_done)
+            pthread_cond_wait(&engine->errand_done, &engine->lock);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return errand.is_done;
+}
+
+void rv_engine_stats(struct ruvllm_engine *engine, struct ruvllm_engine_stats *out)
+{
+    pthread_mutex_lock(&engine->lock);
+    *out = engine->stats;
+    pthread_mutex_unlock(&engine->lock);
+    out->struct_size = sizeof(*out);
+}
+
+const struct ruvllm_model *rv_engine_model(const struct ruvllm_engine *engine)
+{
+    return engine->model;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static ruvllm_status check_params(const struct ruvllm_engine_params *p, const struct ruvllm_model *model,
+                                  struct ruvllm_error *err)
+{
+    const char *field = NULL;
+
+    if (p->max_sequences < 1 || p->max_sequences > MAX_SEQUENCES || p->max_sequences > model->max_batch)
+        field = "max_sequences";
+    else if (p->max_queue < 0 || p->max_queue > MAX_QUEUE)
+        field = "max_queue";
+    else if (p->prefill_tokens < 1)
+        field = "prefill_tokens";
+    if (field)
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG, "'%s' is out of range", field);
+    if (!model->device)
+        return rv_fail(err, RUVLLM_INVALID, "an engine needs the model's weights, not only its vocabulary");
+    return RUVLLM_OK;
+}
+
+/* Enough for several full contexts, but no more than half the machine's memory. */
+static size_t default_budget(const struct ruvllm_model *m)
+{
+    size_t half = (size_t)sysconf(_SC_PHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
+    size_t blocks = ((size_t)m->max_context + RV_KV_BLOCK_TOKENS - 1) / RV_KV_BLOCK_TOKENS * DEFAULT_CONTEXTS;
+    size_t block = 2 * rv_kv_block_bytes(RV_KV_BLOCK_F16, m->hparams.head_dim) * (size_t)m->hparams.n_kv_heads *
+                   (size_t)m->hparams.n_layers;
+
+    return blocks < half / block ? (blocks + 1) * block : half;
+}
+
+static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *err)
+{
+    const struct rv_hparams *h = &e->model->hparams;
+    struct rv_block_pool_config config = {.n_layers = h->n_layers,
+                                          .n_kv_heads = h->n_kv_heads,
+                                          .head_dim = h->head_dim,
+                                          .poison = poisons,
+                                          .budget = e->params.kv_bytes ? e->params.kv_bytes : default_budget(e->model)};
+    struct rv_prefix_tree_config tree = {.tenant_floor = 0};
+    ruvllm_status rc = rv_block_pool_new(&e->pool, &config, err);
+
+    if (rc || !e->params.share_prefixes)
+        return rc;
+    tree.pool = e->pool;
+    tree.max_nodes = rv_block_pool_n_ids(e->pool);
+    memcpy(tree.secret, e->secret, sizeof(tree.secret));
+    return rv_prefix_tree_new(&e->tree, &tree, err);
+}
+
+static ruvllm_status open_decoder(struct ruvllm_engine *e, struct ruvllm_error *err)
+{
+    struct ruvllm_model *m = e->model;
+    struct rv_decoder_config config = {.hparams = &m->hparams,
+                                       .weights = &m->weights,
+                                       .device = m->device,
+                                       .pool = e->pool,
+                                       .rotates = rv_block_pool_can_quantize(e->pool),
+                                       .max_rows = m->max_batch,
+                                       .max_context = m->max_context};
+    struct rv_scheduler_config scheduler = {.pool = e->pool,
+                                            .tree = e->tree,
+                                            .max_running = e->params.max_sequences,
+                                            .max_waiting = e->params.max_queue + e->params.max_sequences,
+                                            .max_rows = m->max_batch,
+                                            .prefill_rows = e->params.prefill_tokens,
+                                            .age_ms = AGE_MS};
+    ruvllm_status rc = rv_scheduler_new(&e->scheduler, &scheduler, err);
+
+    return rc ? rc : rv_decoder_new(&e->decoder, &config, err);
+}
+
+static ruvllm_status start(struct ruvllm_engine *e, struct ruvllm_error *err)
+{
+    int rc;
+
+    e->n_slots = (size_t)e->params.max_sequences + (size_t)e->params.max_queue;
+    e->table = rv_calloc(e->n_slots, sizeof(struct rv_job *));
+    e->seqs = rv_calloc((size_t)e->params.max_sequences, sizeof(struct rv_kv_seq *));
+    if (!e->table || !e->seqs)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a table of %zu requests", e->n_slots);
+    rv_engine_loop_copy_stats(e);
+    rc = pthread_create(&e->thread, NULL, rv_engine_loop, e);
+    if (rc)
+        return rv_fail_errno(err, rc, "cannot start the engine's thread");
+    e->has_thread = true;
+    return RUVLLM_OK;
+}
+
+ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const struct ruvllm_engine_params *params,
+                             const struct ruvllm_model_params *model, struct ruvllm_error *err)
+{
+    struct ruvllm_engine *e = rv_calloc(1, sizeof(*e));
+    struct ruvllm_kv_policy policy = params->kv ? *params->kv : ruvllm_kv_policy_default();
+    ruvllm_status rc;
+
+    *out = NULL;
+    if (!e)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate an engine");
+    e->params = *params;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->work, NULL);
+    pthread_cond_init(&e->errand_done, NULL);
+    rv_keyed_hash_make_key(e->secret);
+    rc = rv_kv_policy_tiers(&policy, &e->policy, err);
+    if (!rc)
+        rc = rv_model_open(&e->model, path, model, false, err);
+    if (!rc)
+        rc = check_params(params, e->model, err);
+    if (!rc)
+        rc = open_blocks(e, err);
+    if (!rc)
+        rc = open_decoder(e, err);
+    if (!rc)
+        rc = start(e, err);
+    if (rc) {
+        rv_engine_close(e);
+        return rc;
+    }
+    *out = e;
+    return RUVLLM_OK;
+}
+
+void rv_engine_close(struct ruvllm_engine *engine)
+{
+    struct ruvllm_engine *e = engine;
+
+    if (!e)
+        return;
+    if (e->has_thread) {
+        pthread_mutex_lock(&e->lock);
+        e->is_closing = true;
+        pthread_cond_signal(&e->work);
+        pthread_mutex_unlock(&e->lock);
+        pthread_join(e->thread, NULL);
+    }
+    for (size_t i = 0; e->table && i < e->n_slots; i++)
+        rv_job_free(e->table[i]); // ended by the thread, unread
+    rv_decoder_free(e->decoder);
+    rv_scheduler_free(e->scheduler);
+    rv_prefix_tree_free(e->tree);
+    rv_block_pool_free(e->pool);
+    rv_model_close(e->model);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->errand_done);
+    rv_free(e->table);
+    rv_free(e->seqs);
+    rv_free(e);
+}

@@ -1,0 +1,64 @@
+/*
+ * A request inside an engine: what the scheduler computes, the reply it becomes, and the outbox its reader empties.
+ *
+ * Threads: made by the submitting thread; then `request` and `reply` are the engine thread's until the job is done; the
+ * outbox is guarded by the engine's lock; `reader` belongs to the thread inside ruvllm_engine_next_event.
+ */
+#ifndef RV_ENGINE_JOB_H
+#define RV_ENGINE_JOB_H
+
+#include "engine/model.h"
+#include "engine/reply.h"
+#include "sched/scheduler.h"
+
+#include <pthread.h>
+
+struct rv_job {
+    struct rv_request request; // first: the scheduler hands it back, and rv_job_of finds the job
+    uint64_t id;
+    struct rv_reply *reply;
+    int32_t *tokens; // prompt and answer
+    void (*on_event)(void *user, uint64_t id);
+    void *user;
+    int64_t first_us;    // when its first token was chosen; 0: not yet
+    struct rv_job *next; // in the inbox, then among the engine's
+    bool has_news;       // the engine thread: on_event is to be called
+
+    /* Guarded by the engine's lock. */
+    int n_refs;
+    pthread_cond_t changed;
+    struct rv_buf text; // all that was published; its memory is reserved when the job is made
+    size_t n_tokens;    // published ones of the response
+    bool is_done;
+    bool is_cancelled;
+    bool has_reader;
+    struct ruvllm_error error; // status OK: it went well
+
+    /* The reader's. */
+    size_t text_read;
+    size_t tokens_read;
+    struct rv_buf piece;
+};
+
+/* What a job is made of, in the library's own structs. */
+struct rv_job_config {
+    const struct ruvllm_model *model;
+    struct rv_block_pool *pool;
+    const struct ruvllm_request *request;
+    const struct ruvllm_input *input;
+    const struct ruvllm_generate_params *params;
+    struct rv_tier_policy policy;
+    struct rv_prefix_scope scope;
+};
+
+/* Does all that needs no engine: tokens, sampler, memory for the whole answer. */
+RV_CHECKED ruvllm_status rv_job_new(struct rv_job **out, const struct rv_job_config *config, struct ruvllm_error *err);
+/* Its blocks must have been returned. */
+void rv_job_free(struct rv_job *job);
+
+static inline struct rv_job *rv_job_of(struct rv_request *request)
+{
+    return (struct rv_job *)(void *)request;
+}
+
+#endif
