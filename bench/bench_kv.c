@@ -169,7 +169,7 @@ static char *read_text(const char *path, size_t *len)
 {
     FILE *file = fopen(path, "rb");
     char *text = NULL;
-    long size;
+    long size = -1;
 
     if (!file || fseek(file, 0, SEEK_END) || (size = ftell(file)) < 0 || fseek(file, 0, SEEK_SET))
         die(path, NULL);

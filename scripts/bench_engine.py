@@ -17,11 +17,10 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DEPS = os.environ.get("RUVLLM_DEPS_DIR") or os.path.expanduser("~/.cache/ruvllm-deps")
+from llama_tools import BUILD, model_path, run, run_llama
+
 MODELS = ["qwen2.5-0.5b-q8_0", "qwen2.5-1.5b-q4_k_m", "tinyllama-q4_k_m"]
 FLOOR = 0.97
 
@@ -35,7 +34,7 @@ def parse_arguments():
     parser.add_argument("--prompt", type=int, default=512, help="prompt tokens; 0 leaves the test out")
     parser.add_argument("--gen", type=int, default=128, help="generated tokens; 0 leaves the test out")
     parser.add_argument("--quick", action="store_true", help="one round, first model, pp64 and tg16")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"), help="build folder to measure")
+    parser.add_argument("--build", default=BUILD, help="build folder to measure")
     parser.add_argument("--check", action="store_true", help="fail when a ratio is below %.2f" % FLOOR)
     arguments = parser.parse_args()
     arguments.models = arguments.models.split(",")
@@ -46,19 +45,10 @@ def parse_arguments():
     return arguments
 
 
-def run(command, env=None):
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
-    if done.returncode != 0:
-        sys.exit("%s failed:\n%s" % (" ".join(command), done.stderr[-2000:]))
-    return done.stdout
-
-
 def theirs(model, threads, arguments):
     """Tokens a second by test name, from llama-bench with the libraries we link ourselves."""
-    libraries = os.path.join(DEPS, "release", "lib") + ":" + os.path.join(DEPS, "tools", "lib")
-    out = run([os.path.join(DEPS, "tools", "bin", "llama-bench"), "-m", model, "-t", str(threads),
-               "-r", str(arguments.repeats), "-p", str(arguments.prompt), "-n", str(arguments.gen), "-o", "json"],
-              env=dict(os.environ, LD_LIBRARY_PATH=libraries))
+    out = run_llama("llama-bench", ["-m", model, "-t", str(threads), "-r", str(arguments.repeats),
+                                    "-p", str(arguments.prompt), "-n", str(arguments.gen), "-o", "json"])
     return {("pp%d" % r["n_prompt"] if r["n_prompt"] else "tg%d" % r["n_gen"]): statistics.median(r["samples_ts"])
             for r in json.loads(out)}
 
@@ -119,10 +109,8 @@ def main():
     arguments = parse_arguments()
     ratios = {}
     for name in arguments.models:
-        model = name if os.path.sep in name else os.path.join(DEPS, "models", name + ".gguf")
+        model = model_path(name)
         name = os.path.basename(model).removesuffix(".gguf")
-        if not os.access(model, os.R_OK):
-            sys.exit("'%s' is not there; run `make models`" % model)
         n_bytes = bytes_per_token(model, arguments)
         for threads in arguments.threads:
             ratios.update(report(name, threads, measure(model, threads, arguments), n_bytes))
