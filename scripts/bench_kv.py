@@ -43,14 +43,16 @@ def theirs(model, context, a, figures, key):
         base += ["--rope-scaling", "yarn", "--rope-scale", str(context / 2048), "--yarn-orig-ctx", "2048"]
     with tempfile.TemporaryDirectory() as folder:
         logits = os.path.join(folder, "logits")
-        out = run_llama("llama-perplexity", base + ["--kl-divergence-base", logits])
-        figures[key + ".llama_f16.ppl"] = float(re.search(r"Final estimate: PPL = ([\d.]+)", out).group(1))
+        run_llama("llama-perplexity", base + ["--kl-divergence-base", logits])
         for kind in ("q8_0", "q4_0"):
             out = run_llama("llama-perplexity", base + ["-ctk", kind, "-ctv", kind, "--kl-divergence-base", logits,
                                                         "--kl-divergence"])
             name = "%s.llama_%s" % (key, kind)
-            figures[name + ".kl"] = float(re.search(r"Mean\s+KLD:\s+(-?[\d.]+)", out).group(1))
-            figures[name + ".ppl"] = float(re.search(r"Mean PPL\(Q\)\s*:\s*([\d.]+)", out).group(1))
+            for figure, pattern in ((".kl", r"Mean\s+KLD:\s+(-?[\d.]+)"), (".ppl", r"Mean PPL\(Q\)\s*:\s*([\d.]+)")):
+                found = re.search(pattern, out)
+                if not found:
+                    sys.exit("llama-perplexity prints no line like '%s'" % pattern)
+                figures[name + figure] = float(found.group(1))
             figures[name + ".bytes"] = figures[key + ".f16.bytes"] * BITS[kind] / BITS["f16"]
 
 
@@ -60,6 +62,7 @@ def ours(model, context, a, figures, name):
         if "=" in line:
             key, value = line.split("=")
             figures[key] = float(value)
+            print(line, flush=True)
 
 
 def draw(figures, keys, path):
@@ -99,10 +102,10 @@ def main():
     for name in a.models.split(","):
         model = model_path(name)
         for context in [int(c) for c in a.contexts.split(",")]:
-            before = set(figures)
             key = "kv.%s.%d" % (name, context)
             keys.append(key)
             ours(model, context, a, figures, name)
+            before = set(figures)
             theirs(model, context, a, figures, key)
             for policy in ("tiers", "tiers_hot128"):
                 figures["%s.%s.kl_ratio" % (key, policy)] = figures["%s.%s.kl" % (key, policy)] / figures[

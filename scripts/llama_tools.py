@@ -19,7 +19,7 @@ def run(command, env=None):
 
 
 def run_llama(name, arguments):
-    """The same for a tool of llama.cpp, with the libraries we link ourselves. Figures go to its standard output."""
+    """The same for a tool of llama.cpp, with the libraries we link ourselves."""
     libraries = os.path.join(DEPS, "release", "lib") + ":" + os.path.join(DEPS, "tools", "lib")
     return run([os.path.join(DEPS, "tools", "bin", name)] + arguments, env=dict(os.environ, LD_LIBRARY_PATH=libraries))
 
