@@ -85,11 +85,13 @@ def draw(figures, keys, path):
             x, y = place(0, 10 ** power)
             out.append('<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" stroke="#ddd"/>' % (x, y, x + width - pad - 30, y))
             out.append('<text x="%.0f" y="%.0f" text-anchor="end">1e%d</text>' % (x - 4, y + 4, power))
-        for name, kl, b in points:
+        for n, (name, kl, b) in enumerate(sorted(points, key=lambda p: p[1])):
             x, y = place(b, kl)
             colour = "#c33" if name.startswith("llama") else "#06c"
-            out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/><text x="%.1f" y="%.1f" fill="%s">%s</text>'
-                       % (x, y, colour, x + 6, y + 4, colour, name))
+            side = (6, "start") if n % 2 else (-6, "end")  # neighbours keep out of each other's way
+            out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (x, y, colour))
+            out.append('<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>'
+                       % (x + side[0], y + 4, side[1], colour, name))
         out.append('<text x="%d" y="%d">bytes a token (right is more), KL to F16 (down is better)</text>'
                    % (left, height + 16))
     with open(path, "w", encoding="utf-8") as file:
