@@ -49,6 +49,9 @@ HOMES = {
     "arm_neon.h": ["src/kernels/*"],
 }
 
+# What callers of the library see, and every folder may.
+PUBLIC = {"ruvllm.h", "ruvllm_kernels.h"}
+
 # Headers of the language and the system, which every folder may use.
 SYSTEM = set(
     """assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h
@@ -84,7 +87,7 @@ def project_include_problem(root, name, path, header):
     parts = name.split("/")
     if header.endswith(".c"):
         return f"includes the source file {header}"
-    if header == "ruvllm.h":
+    if header in PUBLIC:
         return None
     beside = (path.parent / header).is_file()
     target = header.split("/")[0] if "/" in header else None
@@ -98,9 +101,9 @@ def project_include_problem(root, name, path, header):
     if parts[0] == "apps":
         if beside or target == "base" or (target == parts[1] and (root / "apps" / header).is_file()):
             return None
-        return f"apps may not include {header}: only ruvllm.h, base/ and their own folder"
+        return f"apps may not include {header}: only the public headers, base/ and their own folder"
     if parts[0] == "examples":
-        return f"examples may not include {header}: only ruvllm.h"
+        return f"examples may not include {header}: only the public headers"
     return None
 
 
@@ -129,7 +132,7 @@ def check_includes(root):
                 if not found:
                     continue
                 quote, header = found.groups()
-                known = header.split("/")[0] in MODULES or header == "ruvllm.h" or header.endswith(".c")
+                known = header.split("/")[0] in MODULES or header in PUBLIC or header.endswith(".c")
                 if quote == '"' or known:
                     problem = project_include_problem(root, name, path, header)
                 else:

@@ -2,6 +2,8 @@
  * The public API's door to the kernels and the key-value cache that need no model: checks arguments, fills in defaults,
  * calls the part that does the work. No logic lives here.
  */
+#include "ruvllm_kernels.h"
+
 #include "engine/door.h"
 #include "kernels/activation.h"
 #include "kernels/gather.h"

@@ -7,6 +7,7 @@
 #define RV_KERNELS_ROPE_TABLE_H
 
 #include "base/error.h"
+#include "ruvllm_kernels.h"
 
 /* INVALID, naming the field, when the config makes no sense. *out is NULL on failure. */
 RV_CHECKED ruvllm_status rv_rope_table_new(struct ruvllm_rope_table **out, const struct ruvllm_rope_config *config,

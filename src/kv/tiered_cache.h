@@ -10,6 +10,7 @@
 #define RV_KV_TIERED_CACHE_H
 
 #include "base/error.h"
+#include "ruvllm_kernels.h"
 
 RV_CHECKED ruvllm_status rv_tiered_cache_new(struct ruvllm_kv_cache **out, const struct ruvllm_kv_cache_config *config,
                                              struct ruvllm_error *err);

@@ -1,6 +1,6 @@
 """Compares the list of exported names with the public header, or with what the built library exports.
 
-    check_symbols.py symbols.txt --header include/ruvllm.h
+    check_symbols.py symbols.txt --header include/ruvllm.h --header include/ruvllm_kernels.h
     check_symbols.py symbols.txt --nm nm --library libruvllm.so
     check_symbols.py symbols.txt --self-test
 
@@ -52,7 +52,7 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("list")
-    parser.add_argument("--header")
+    parser.add_argument("--header", action="append", help="may be given several times: all together are the API")
     parser.add_argument("--library")
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--self-test", action="store_true")
@@ -62,8 +62,11 @@ def main():
     if args.self_test:
         problems = self_test()
     elif args.header:
-        with open(args.header, encoding="utf-8") as file:
-            problems = compare(listed, declared(file.read()), "the header")
+        names = set()
+        for header in args.header:
+            with open(header, encoding="utf-8") as file:
+                names |= declared(file.read())
+        problems = compare(listed, names, "the headers")
     else:
         table = subprocess.run([args.nm, "-D", "--defined-only", args.library], check=True, capture_output=True, text=True)
         problems = compare(listed, exported(table.stdout), "the library")

@@ -1,7 +1,8 @@
-/* The public header by itself, twice, as C99 and as C++11: compiled, never run. */
-#include "ruvllm.h"
+/* The public headers by themselves, twice, as C99 and as C++11: compiled, never run. */
+#include "ruvllm_kernels.h"
 
 #include "ruvllm.h"
+#include "ruvllm_kernels.h"
 
 /* What is frozen: a changed layout makes an array of negative size. */
 typedef char error_layout_is_frozen[sizeof(struct ruvllm_error) == 264 ? 1 : -1];

@@ -1,4 +1,5 @@
 /* The public kernels against ggml's own: rotary positions with every scaling, quantised products. */
+#include "ruvllm_kernels.h"
 #include "support/test.h"
 
 #include "base/rng.h"

@@ -3,6 +3,7 @@
  * right order, and turns away what makes no sense. The numbers themselves are the business of the suites of each
  * kernel.
  */
+#include "ruvllm_kernels.h"
 #include "support/test.h"
 
 #include <math.h>
