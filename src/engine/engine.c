@@ -10,7 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_CONTEXTS = 8, AGE_MS = 1000, MAX_SEQUENCES = 4096, MAX_QUEUE = 1 << 16 };
+enum {
+    DEFAULT_CONTEXTS = 8,
+    TENANT_FLOOR = 16, // blocks of shared prefixes that a tenant keeps while others have more: 512 tokens
+    AGE_MS = 1000,     // of waiting count as much as one more of priority
+    MAX_SEQUENCES = 4096,
+    MAX_QUEUE = 1 << 16
+};
 
 #ifdef RV_POISON_FREED_BLOCKS
 static const bool poisons = true;
@@ -81,6 +87,11 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
     rc = rv_job_new(&job, &config, err);
     if (rc)
         return rc;
+    rc = rv_scheduler_check_size(e->scheduler, &job->request, rv_job_max_tokens(job), err);
+    if (rc) {
+        rv_job_free(job);
+        return rc;
+    }
     pthread_mutex_lock(&e->lock);
     has_room = e->n_jobs < e->n_slots;
     if (has_room) {
@@ -274,7 +285,7 @@ static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *e
                                           .head_dim = h->head_dim,
                                           .poison = poisons,
                                           .budget = e->params.kv_bytes ? e->params.kv_bytes : default_budget(e->model)};
-    struct rv_prefix_tree_config tree = {.tenant_floor = 0};
+    struct rv_prefix_tree_config tree = {.tenant_floor = TENANT_FLOOR};
     ruvllm_status rc = rv_block_pool_new(&e->pool, &config, err);
 
     if (rc || !e->params.share_prefixes)

@@ -94,14 +94,13 @@ static struct delivery take_delivery(struct ruvllm_engine *e, bool is_idle)
 
 static void admit(struct ruvllm_engine *e, struct rv_job *job)
 {
-    int32_t max_tokens = job->request.n_prompt + (int32_t)rv_reply_max_tokens(job->reply);
     struct ruvllm_error err;
 
     job->next = e->jobs;
     e->jobs = job;
     if (rv_reply_is_over(job->reply)) // asked for no token at all
         finish_job(e, job);
-    else if (rv_scheduler_submit(e->scheduler, &job->request, max_tokens, &err))
+    else if (rv_scheduler_submit(e->scheduler, &job->request, rv_job_max_tokens(job), &err))
         end_job(e, job, &err);
 }
 

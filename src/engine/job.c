@@ -77,6 +77,11 @@ ruvllm_status rv_job_new(struct rv_job **out, const struct rv_job_config *config
     return RUVLLM_OK;
 }
 
+int32_t rv_job_max_tokens(const struct rv_job *job)
+{
+    return job->request.n_prompt + (int32_t)rv_reply_max_tokens(job->reply);
+}
+
 void rv_job_free(struct rv_job *job)
 {
     if (!job)

@@ -53,6 +53,8 @@ struct rv_job_config {
 
 /* Does all that needs no engine: tokens, sampler, memory for the whole answer. */
 RV_CHECKED ruvllm_status rv_job_new(struct rv_job **out, const struct rv_job_config *config, struct ruvllm_error *err);
+/* Tokens that prompt and answer can come to. */
+int32_t rv_job_max_tokens(const struct rv_job *job);
 /* Its blocks must have been returned. */
 void rv_job_free(struct rv_job *job);
 

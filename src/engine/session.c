@@ -18,7 +18,7 @@ static uint64_t model_hash(const struct ruvllm_engine *e)
 {
     static const uint8_t no_key[RV_KEYED_HASH_KEY];
     const struct ruvllm_model *m = e->model;
-    uint64_t parts[3] = {rv_gguf_file_n_bytes(m->file), 0, 0};
+    uint64_t parts[4] = {rv_gguf_file_n_bytes(m->file)};
 
     for (size_t i = 0; i < rv_gguf_file_n_tensors(m->file); i++) {
         const struct rv_gguf_tensor *t = rv_gguf_file_tensor(m->file, i);
@@ -27,6 +27,7 @@ static uint64_t model_hash(const struct ruvllm_engine *e)
         parts[1] = parts[1] * 31 + rv_keyed_hash64(no_key, t->data, n);
     }
     parts[2] = rv_keyed_hash64(no_key, &m->hparams.rope, sizeof(m->hparams.rope));
+    parts[3] = m->max_context > m->hparams.rope.original_context; // long-rope models have factors for either case
     return rv_keyed_hash64(no_key, parts, sizeof(parts));
 }
 

@@ -80,19 +80,30 @@ static bool outranks_last(const struct rv_scheduler *s, const struct rv_request 
     return last && r->priority > rv_request_rank(last);
 }
 
+ruvllm_status rv_scheduler_check_size(const struct rv_scheduler *scheduler, const struct rv_request *request,
+                                      int32_t max_tokens, struct ruvllm_error *err)
+{
+    size_t bytes = rv_kv_seq_bytes_squeezed(&request->kv, max_tokens);
+    size_t budget = rv_block_pool_budget(scheduler->config.pool);
+
+    if (bytes > budget)
+        return rv_fail_kind(err, RUVLLM_TOO_LARGE, RUVLLM_ERROR_KV_CACHE,
+                            "%d tokens take %zu bytes of keys and values, and all requests together have %zu",
+                            max_tokens, bytes, budget);
+    return RUVLLM_OK;
+}
+
 ruvllm_status rv_scheduler_submit(struct rv_scheduler *scheduler, struct rv_request *request, int32_t max_tokens,
                                   struct ruvllm_error *err)
 {
     struct rv_scheduler *s = scheduler;
-    size_t bytes = rv_kv_seq_bytes_squeezed(&request->kv, max_tokens);
+    ruvllm_status rc = rv_scheduler_check_size(s, request, max_tokens, err);
 
     RV_ASSERT(request->state == RV_REQUEST_OUT && request->kv.n_blocks == 0);
     RV_ASSERT(request->n_prompt > 0 && request->n_tokens >= request->n_prompt && max_tokens >= request->n_tokens);
     RV_ASSERT((int64_t)request->kv.cap_blocks * RV_KV_BLOCK_TOKENS >= max_tokens);
-    if (bytes > rv_block_pool_budget(s->config.pool))
-        return rv_fail_kind(err, RUVLLM_TOO_LARGE, RUVLLM_ERROR_KV_CACHE,
-                            "%d tokens take %zu bytes of keys and values, and all requests together have %zu",
-                            max_tokens, bytes, rv_block_pool_budget(s->config.pool));
+    if (rc)
+        return rc;
     if (s->n_waiting >= s->config.max_waiting)
         return rv_fail(err, RUVLLM_BUSY, "%d requests are waiting already; try again later", s->n_waiting);
     request->ticket = s->n_submitted++;

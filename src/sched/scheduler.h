@@ -67,8 +67,13 @@ RV_CHECKED ruvllm_status rv_scheduler_new(struct rv_scheduler **out, const struc
 void rv_scheduler_free(struct rv_scheduler *scheduler);
 
 /*
- * Takes a request in; it is borrowed until it is removed. BUSY when the queue is full; TOO_LARGE when max_tokens
- * tokens, which is all there will be of it, could never be held.
+ * TOO_LARGE, with a sentence, when max_tokens tokens of a request, which is all there will be of it, could never be
+ * held. Looks only at what never changes: the one function here that any thread may call.
+ */
+RV_CHECKED ruvllm_status rv_scheduler_check_size(const struct rv_scheduler *scheduler, const struct rv_request *request,
+                                                 int32_t max_tokens, struct ruvllm_error *err);
+/*
+ * Takes a request in; it is borrowed until it is removed. BUSY when the queue is full; TOO_LARGE as above.
  */
 RV_CHECKED ruvllm_status rv_scheduler_submit(struct rv_scheduler *scheduler, struct rv_request *request,
                                              int32_t max_tokens, struct ruvllm_error *err);

@@ -75,7 +75,7 @@ static void run_plain(struct fixture *f)
 }
 
 /* Computes tokens [seq->len, end) of one sequence, all rows read out. */
-static void run_rows(struct fixture *f, struct rv_kv_seq *seq, int32_t n)
+static int32_t run_rows(struct fixture *f, struct rv_kv_seq *seq, int32_t n)
 {
     int32_t pos[128], seqs[128] = {0}, out_rows[128];
     struct rv_batch batch = {.n_rows = n,
@@ -86,6 +86,7 @@ static void run_rows(struct fixture *f, struct rv_kv_seq *seq, int32_t n)
                              .out_rows = out_rows,
                              .n_out = n};
     size_t n_vocab = (size_t)f->model->hparams.n_vocab;
+    int32_t n_moved;
     float *rows;
 
     for (int32_t i = 0; i < n; i++) {
@@ -96,20 +97,24 @@ static void run_rows(struct fixture *f, struct rv_kv_seq *seq, int32_t n)
     assert_ok(rv_decoder_run(f->decoder, &batch, RV_DECODER_LOGITS, &rows, err));
     memcpy(f->paged + (size_t)seq->len * n_vocab, rows, (size_t)n * n_vocab * sizeof(float));
     rv_kv_seq_advance(seq, n);
-    rv_kv_seq_migrate(seq);
+    n_moved = rv_kv_seq_migrate(seq);
     assert_true(rv_kv_seq_check(seq));
+    return n_moved;
 }
 
-static void run_paged(struct fixture *f, const struct rv_tier_policy *policy, int32_t chunk)
+/* Returns how many blocks changed their tier on the way. */
+static int32_t run_paged(struct fixture *f, const struct rv_tier_policy *policy, int32_t chunk)
 {
     struct rv_kv_seq seq;
+    int32_t n_moved = 0;
 
     assert_ok(rv_kv_seq_init(&seq, f->pool, policy, CONTEXT, err));
     while (seq.len < f->n_tokens) {
         int32_t n = f->n_tokens - seq.len < chunk ? f->n_tokens - seq.len : chunk;
-        run_rows(f, &seq, n < rv_kv_seq_room(&seq) ? n : rv_kv_seq_room(&seq));
+        n_moved += run_rows(f, &seq, n < rv_kv_seq_room(&seq) ? n : rv_kv_seq_room(&seq));
     }
     rv_kv_seq_release(&seq);
+    return n_moved;
 }
 
 /* Mean over all rows of KL(plain || paged). */
@@ -124,11 +129,13 @@ static double mean_kl(const struct fixture *f)
 static void compare(const char *path, bool rotates, const struct rv_tier_policy *policy, int32_t chunk, double bound)
 {
     struct fixture f;
+    int32_t n_moved;
     double kl;
 
     open_fixture(&f, path, rotates);
     run_plain(&f);
-    run_paged(&f, policy, chunk);
+    n_moved = run_paged(&f, policy, chunk);
+    assert_int_equal(n_moved > 0, policy->tiers[policy->n_tiers - 1].format != RV_KV_BLOCK_F16);
     kl = mean_kl(&f);
     print_message("%s chunk %d%s: mean KL %.2e\n", strrchr(path, '/') + 1, chunk, rotates ? " rotated" : "", kl);
     assert_true(kl >= -1e-9 && kl <= bound);
@@ -184,10 +191,10 @@ static void tiers_do_not_depend_on_the_steps(void **state)
     (void)state;
     open_fixture(&f, test_data("models/minimind2-26m-f16.gguf"), true);
     n = (size_t)f.n_tokens * (size_t)f.model->hparams.n_vocab;
-    run_paged(&f, &policy, 128);
+    assert_true(run_paged(&f, &policy, 128) > 0);
     first = f.plain;
     memcpy(first, f.paged, n * sizeof(float));
-    run_paged(&f, &policy, 17);
+    assert_true(run_paged(&f, &policy, 17) > 0);
     print_message("chunks of 128 and of 17: mean KL %.2e\n", mean_kl(&f));
     assert_true(mean_kl(&f) <= 1e-5);
     close_fixture(&f);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_SEQUENCES = 64, N_TENANTS = 8, N_ANSWER = 48, CONTEXT = 512 };
+enum { N_SEQUENCES = 64, N_TENANTS = 8, N_ANSWER = 48, CONTEXT = 512, MAX_PROMPT = 2048 };
 
 static const char *const beginnings[] = {
     "Once upon a time",       "The little dog", "Lily and Tom went to", "In the big forest there",
@@ -127,39 +127,73 @@ static size_t compare(const struct ruvllm_response *alone, const struct ruvllm_r
     return alone->n_tokens != mixed->n_tokens;
 }
 
-static void a_mixed_crowd_answers_as_each_alone(void **state)
+/* Every prompt alone and then all of them at once, of several tenants, on one engine. */
+static void compare_crowd(ruvllm_engine *engine, char (*prompts)[MAX_PROMPT], size_t n_prompts)
 {
     struct ruvllm_generate_params params = greedy(N_ANSWER);
     struct ruvllm_response *alone[N_SEQUENCES], *mixed;
-    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
-    ruvllm_engine *engine;
     uint64_t ids[N_SEQUENCES];
-    char prompts[N_SEQUENCES][128], tenant[16];
     double noise = 1e-6;
     size_t n_different = 0;
 
-    (void)state;
-    wishes.share_prefixes = false;
-    engine = open_engine("models/stories15M-f16.gguf", &wishes);
-    for (int i = 0; i < N_SEQUENCES; i++) {
-        snprintf(prompts[i], sizeof(prompts[i]), "%s %d times, %s", beginnings[i % 8], i, beginnings[(i / 8 + 3) % 8]);
+    for (size_t i = 0; i < n_prompts; i++)
         alone[i] = drain(engine, submit(engine, prompts[i], NULL, &params));
-    }
-    for (int i = 0; i < N_SEQUENCES; i++) {
-        snprintf(tenant, sizeof(tenant), "tenant %d", i % N_TENANTS);
+    for (size_t i = 0; i < n_prompts; i++) {
+        char tenant[16];
+
+        snprintf(tenant, sizeof(tenant), "tenant %zu", i % N_TENANTS);
         ids[i] = submit(engine, prompts[i], tenant, &params);
     }
-    for (int i = 0; i < N_SEQUENCES; i++) {
+    for (size_t i = 0; i < n_prompts; i++) {
         mixed = drain(engine, ids[i]);
         n_different += compare(alone[i], mixed, &noise);
         ruvllm_response_free(mixed);
         ruvllm_response_free(alone[i]);
     }
-    print_message("%zu of %d answers differ; noise of a log-probability %.2e\n", n_different, N_SEQUENCES, noise);
-    assert_true(n_different <=
-                N_SEQUENCES * N_ANSWER / 500); // 0.2 % of the tokens; what follows one is its consequence
+    print_message("%zu of %zu answers differ; noise of a log-probability %.2e\n", n_different, n_prompts, noise);
+    assert_true(n_different <= n_prompts * N_ANSWER / 500); // 0.2 % of the tokens; what follows one is its consequence
     wait_until_idle(engine);
     assert_int_equal(stats_of(engine).kv_used, 0);
+}
+
+static void a_mixed_crowd_answers_as_each_alone(void **state)
+{
+    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
+    static char prompts[N_SEQUENCES][MAX_PROMPT];
+    ruvllm_engine *engine;
+
+    (void)state;
+    for (int i = 0; i < N_SEQUENCES; i++)
+        snprintf(prompts[i], MAX_PROMPT, "%s %d times, %s", beginnings[i % 8], i, beginnings[(i / 8 + 3) % 8]);
+    wishes.share_prefixes = false;
+    engine = open_engine("models/stories15M-f16.gguf", &wishes);
+    compare_crowd(engine, prompts, N_SEQUENCES);
+    ruvllm_engine_close(engine);
+}
+
+/* Long enough for blocks to fall to eight and four bits, which must happen at the same places in a crowd. */
+static void a_mixed_crowd_does_so_with_tiers_too(void **state)
+{
+    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
+    struct ruvllm_kv_policy tiers = ruvllm_kv_policy_default();
+    static char prompts[N_SEQUENCES / 4][MAX_PROMPT];
+    ruvllm_engine *engine;
+
+    (void)state;
+    for (int i = 0; i < N_SEQUENCES / 4; i++) {
+        char *end = prompts[i];
+
+        for (int k = 0; k < 24 + i % 5; k++)
+            end += snprintf(end, 96, "%s number %d was %d years old. ", beginnings[(i + k) % 8], i, k * 7 + i);
+    }
+    tiers.hot_tokens = 32;
+    tiers.warm_tokens = 32;
+    wishes.kv = &tiers;
+    wishes.share_prefixes = false;
+    engine = open_engine("models/minimind2-26m-f16.gguf", &wishes);
+    compare_crowd(engine, prompts, N_SEQUENCES / 4);
+    print_message("%d blocks moved to another tier\n", (int)stats_of(engine).blocks_migrated);
+    assert_true(stats_of(engine).blocks_migrated > 2 * N_SEQUENCES);
     ruvllm_engine_close(engine);
 }
 
@@ -277,7 +311,8 @@ static void what_cannot_fit_is_refused(void **state)
 {
     struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
     struct ruvllm_generate_params params = greedy(400);
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = "One day", .text_len = 7};
+    struct ruvllm_request request = {.struct_size = sizeof(request), .input = &input, .params = &params};
     struct ruvllm_error failure;
     ruvllm_engine *engine;
     uint64_t id;
@@ -285,8 +320,7 @@ static void what_cannot_fit_is_refused(void **state)
     (void)state;
     wishes.kv_bytes = 100 << 10; // a few blocks of this model
     engine = open_engine("models/stories260K.gguf", &wishes);
-    id = submit(engine, "One day", NULL, &params);
-    assert_fails(ruvllm_engine_next_event(engine, id, 60000, &event, &failure), RUVLLM_TOO_LARGE, failure, "");
+    assert_fails(ruvllm_engine_submit(engine, &request, &id, &failure), RUVLLM_TOO_LARGE, failure, "keys and values");
     params.max_tokens = 20;
     ruvllm_response_free(drain(engine, submit(engine, "One day", NULL, &params)));
     ruvllm_engine_close(engine);
@@ -441,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mixed_crowd_answers_as_each_alone),
+        cmocka_unit_test(a_mixed_crowd_does_so_with_tiers_too),
         cmocka_unit_test(a_shared_beginning_is_computed_once),
         cmocka_unit_test(a_running_request_shares_its_beginning),
         cmocka_unit_test(cancelling_leaves_nothing_behind),
