@@ -13,6 +13,11 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(yyjson REQUIRED IMPORTED_TARGET yyjson)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(sqlite REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)
+pkg_check_modules(event REQUIRED IMPORTED_TARGET libevent_core libevent_extra libevent_pthreads libevent_openssl)
+pkg_check_modules(llhttp REQUIRED IMPORTED_TARGET libllhttp)
+pkg_check_modules(openssl REQUIRED IMPORTED_TARGET libssl libcrypto)
 
 # libllama is the oracle of the tests; nothing that ships links it.
 if(RUVLLM_TESTS)

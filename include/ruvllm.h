@@ -237,9 +237,9 @@ struct ruvllm_memory_stats {
     size_t struct_size;
     uint64_t weights_mapped;    // bytes read straight from the file's pages
     uint64_t weights_allocated; // bytes copied or laid out anew in device memory
-    uint64_t kv_bytes;
-    uint64_t compute_bytes; // scratch for one step
-    uint64_t process_rss;   // resident bytes of the whole process; 0 where the system does not tell
+    uint64_t kv_bytes;          // of keys and values: in use on the CPU, reserved on other devices
+    uint64_t compute_bytes;     // scratch for one step
+    uint64_t process_rss;       // resident bytes of the whole process; 0 where the system does not tell
 };
 
 RUVLLM_API ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_memory_stats *out,
@@ -490,6 +490,14 @@ RUVLLM_API ruvllm_status ruvllm_engine_next_event(ruvllm_engine *engine, uint64_
                                                   struct ruvllm_event *event, struct ruvllm_error *err);
 /* Ends a request and forgets it; its memory is free before the next step. Waiting for it ends with RUVLLM_CANCELLED. */
 RUVLLM_API ruvllm_status ruvllm_engine_cancel(ruvllm_engine *engine, uint64_t id, struct ruvllm_error *err);
+
+/*
+ * ruvllm_embed beside the requests that run: `request` names input and tenant. The caller waits; others are held up by
+ * one piece of prefill_tokens at a time. *n_tokens is the length of the input. RUVLLM_BUSY when keys and values find no
+ * room.
+ */
+RUVLLM_API ruvllm_status ruvllm_engine_embed(ruvllm_engine *engine, const struct ruvllm_request *request, float *out,
+                                             size_t out_cap, int32_t *n_tokens, struct ruvllm_error *err);
 
 /*
  * Writes what is computed of a conversation to a file: keys and values of the longest beginning of request->input that

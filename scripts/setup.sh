@@ -4,7 +4,7 @@
 #   1. packages of the distribution, by name
 #   2. llama.cpp's release (ggml, libllama and its tools), built with clang into a cache outside the
 #      checkout, so that every clone shares it
-#   3. the reference chat-template renderer the tests compare with
+#   3. what the tests compare with and drive: the reference renderer of chat templates, the official client, a browser driver
 #
 # The cache is $RUVLLM_DEPS_DIR (default ~/.cache/ruvllm-deps). Each part leaves a stamp naming what it
 # was built from; a changed recipe, compiler or processor rebuilds it.
@@ -12,14 +12,15 @@ set -euo pipefail
 
 deps=${RUVLLM_DEPS_DIR:-$HOME/.cache/ruvllm-deps}
 bundle_package=node-llama-cpp@3.22.1 # carries llama.cpp's release as a git bundle: ggml 0.25.1, libllama 0.5.0
-jinja_package=@huggingface/jinja@0.5.10
+node_packages="@huggingface/jinja@0.5.10 openai@7.53.0 playwright-core@1.65.0" # references and drivers of tests
 jobs=$(nproc)
 
 # What each part is for: build tools, libraries we link, libraries of the tests, the kernels' tests for ARM.
 packages=(
     build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
-    libcmocka-dev scdoc tmux ccache
+    libsqlite3-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
+    libcmocka-dev scdoc tmux ccache nginx-light haproxy wrk chromium openssl
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
@@ -32,7 +33,7 @@ missing_packages() {
     done
 }
 
-# yyjson comes from the next Debian release: same archive and key as the installed one, another suite,
+# yyjson and llhttp come from the next Debian release: same archive and key as the installed one, another suite,
 # pinned so low that nothing else is taken from it.
 add_trixie() {
     local source=/etc/apt/sources.list.d/ruvllm-trixie.sources
@@ -164,11 +165,11 @@ build_llama() {
 }
 
 install_node_references() {
-    [ "$(cat "$deps/node/.stamp" 2>/dev/null)" = "$jinja_package" ] && return
-    say "installing $jinja_package for the template tests"
+    [ "$(cat "$deps/node/.stamp" 2>/dev/null)" = "$node_packages" ] && return
+    say "installing $node_packages for the tests"
     mkdir -p "$deps/node"
-    (cd "$deps/node" && npm install --silent --no-audit --no-fund --prefix . "$jinja_package" >/dev/null)
-    printf '%s\n' "$jinja_package" >"$deps/node/.stamp"
+    (cd "$deps/node" && npm install --silent --no-audit --no-fund --prefix . $node_packages >/dev/null)
+    printf '%s\n' "$node_packages" >"$deps/node/.stamp"
 }
 
 mkdir -p "$deps"

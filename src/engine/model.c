@@ -128,14 +128,15 @@ static ruvllm_status open_weights(struct ruvllm_model *m, const struct ruvllm_mo
 static ruvllm_status open_state(struct ruvllm_model *m, struct ruvllm_error *err)
 {
     struct rv_decoder_config config;
-    ruvllm_status rc = rv_kv_cache_new(&m->kv, &m->hparams, m->device, m->max_context, err);
+    ruvllm_status rc = rv_own_kv_open(&m->kv, &m->hparams, m->device, m->max_context, err);
 
     if (rc)
         return rc;
     config = (struct rv_decoder_config){.hparams = &m->hparams,
                                         .weights = &m->weights,
                                         .device = m->device,
-                                        .kv = m->kv,
+                                        .kv = m->kv.cells,
+                                        .pool = m->kv.pool,
                                         .max_rows = m->max_batch,
                                         .max_context = m->max_context};
     m->history = rv_calloc((size_t)m->max_context, sizeof(*m->history));
@@ -220,7 +221,7 @@ void rv_model_close(struct ruvllm_model *model)
     if (!model)
         return;
     rv_decoder_free(model->decoder);
-    rv_kv_cache_free(model->kv);
+    rv_own_kv_close(&model->kv);
     rv_weights_release(&model->weights);
     rv_device_close(model->device);
     rv_manifest_release(&model->manifest);
@@ -260,7 +261,7 @@ void rv_model_rewind(struct ruvllm_model *model, int32_t n)
 {
     if (n >= model->n_history)
         return;
-    rv_kv_cache_seq_trim(model->kv, RV_MODEL_SEQ, n);
+    rv_own_kv_trim(&model->kv, n);
     model->n_history = n;
 }
 
@@ -271,13 +272,17 @@ static ruvllm_status advance_batch(struct ruvllm_model *m, const int32_t *tokens
     struct rv_batch batch = {
         .n_rows = n, .tokens = tokens, .pos = m->pos, .seq = m->seq, .out_rows = m->out_rows, .n_out = n_out};
 
-    for (int32_t i = 0; i < n; i++) {
+    ruvllm_status rc;
+
+    for (int32_t i = 0; i < n; i++)
         m->pos[i] = m->n_history + i;
-        m->seq[i] = RV_MODEL_SEQ;
-    }
     for (int32_t i = 0; i < n_out; i++)
         m->out_rows[i] = n - n_out + i;
-    return rv_decoder_run(m->decoder, &batch, result, rows, err);
+    rv_own_kv_reserve(&m->kv, &batch);
+    rc = rv_decoder_run(m->decoder, &batch, result, rows, err);
+    if (!rc)
+        rv_own_kv_advance(&m->kv, &batch);
+    return rc;
 }
 
 ruvllm_status rv_model_advance(struct ruvllm_model *model, const int32_t *tokens, int32_t n, int32_t n_out,
@@ -299,8 +304,8 @@ ruvllm_status rv_model_advance(struct ruvllm_model *model, const int32_t *tokens
         wanted = wanted < 0 ? 0 : wanted < size ? wanted : size;
         rc = advance_batch(model, tokens + done, size, wanted, result, &rows, err);
         if (rc) {
-            /* The failed batch may have taken cells that the history does not count. */
-            rv_kv_cache_seq_trim(model->kv, RV_MODEL_SEQ, start);
+            /* The failed batch may have taken room that the history does not count. */
+            rv_own_kv_trim(&model->kv, start);
             model->n_history = start;
             return rc;
         }

@@ -5,14 +5,12 @@
 #ifndef RV_ENGINE_MODEL_H
 #define RV_ENGINE_MODEL_H
 
+#include "engine/own_kv.h"
 #include "graph/decoder.h"
 #include "text/chat_template.h"
 #include "text/vocab.h"
 
 #include <stdatomic.h>
-
-/* The sequence all public calls compute on. */
-enum { RV_MODEL_SEQ = 0 };
 
 struct ruvllm_model {
     struct rv_gguf_file *file;
@@ -24,7 +22,7 @@ struct ruvllm_model {
     struct rv_manifest manifest;
     struct rv_weights weights; // empty when opened for its vocabulary only
     struct rv_device *device;  // NULL likewise
-    struct rv_kv_cache *kv;
+    struct rv_own_kv kv;
     struct rv_decoder *decoder;
     int32_t max_context;
     int32_t max_batch;
@@ -39,7 +37,7 @@ struct ruvllm_model {
     int32_t *history; // tokens whose state is in the cache, max_context of them
     int32_t n_history;
     int32_t *pos; // scratch of one batch, max_batch each
-    int32_t *seq;
+    int32_t *seq; // all zero: there is one sequence
     int32_t *out_rows;
 };
 

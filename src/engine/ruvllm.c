@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "engine/door.h"
+#include "engine/embedding.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/input.h"
@@ -13,7 +14,6 @@
 #include "engine/reply.h"
 #include "engine/session.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +141,7 @@ ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_m
         return rv_door_fail_null(err, model ? "out" : "model");
     stats.weights_mapped = model->weights.mapped_bytes;
     stats.weights_allocated = model->weights.allocated_bytes;
-    stats.kv_bytes = model->kv ? rv_kv_cache_n_bytes(model->kv) : 0;
+    stats.kv_bytes = rv_own_kv_n_bytes(&model->kv);
     stats.compute_bytes = model->decoder ? rv_decoder_n_bytes(model->decoder) : 0;
     stats.process_rss = resident_bytes();
     return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
@@ -286,48 +286,6 @@ ruvllm_status ruvllm_forward(ruvllm_model *model, const int32_t *tokens, size_t 
     return rc;
 }
 
-struct pooling {
-    double *sum;
-    size_t n_embd;
-};
-
-static void add_rows(void *user, float *rows, int32_t n_rows)
-{
-    struct pooling *p = user;
-
-    for (int32_t row = 0; row < n_rows; row++) {
-        for (size_t i = 0; i < p->n_embd; i++)
-            p->sum[i] += (double)rows[(size_t)row * p->n_embd + i];
-    }
-}
-
-/* Mean of the final states, scaled to length 1. */
-static ruvllm_status embed(struct ruvllm_model *model, const int32_t *tokens, size_t n_tokens, float *out,
-                           struct ruvllm_error *err)
-{
-    struct pooling p = {.n_embd = (size_t)model->hparams.n_embd};
-    double length = 0;
-    ruvllm_status rc;
-
-    if (n_tokens == 0)
-        return rv_fail(err, RUVLLM_INVALID, "there is nothing to embed");
-    if (n_tokens > (size_t)model->max_context)
-        return rv_fail(err, RUVLLM_TOO_LARGE, "the input has %zu tokens, the context holds %d", n_tokens,
-                       model->max_context);
-    p.sum = rv_calloc(p.n_embd, sizeof(*p.sum));
-    if (!p.sum)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate an embedding");
-    rv_model_rewind(model, 0);
-    rc = rv_model_advance(model, tokens, (int32_t)n_tokens, (int32_t)n_tokens, RV_DECODER_HIDDEN, add_rows, &p, err);
-    for (size_t i = 0; i < p.n_embd; i++)
-        length += p.sum[i] * p.sum[i];
-    length = length > 0 ? sqrt(length) : 1;
-    for (size_t i = 0; i < p.n_embd && !rc; i++)
-        out[i] = (float)(p.sum[i] / length);
-    rv_free(p.sum);
-    return rc;
-}
-
 ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input, float *out, size_t out_cap,
                            struct ruvllm_error *err)
 {
@@ -349,7 +307,7 @@ ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_input *input
     if (!rc)
         rc = rv_input_tokens(model, &ours, &tokens, &n_tokens, err);
     if (!rc)
-        rc = embed(model, tokens, n_tokens, out, err);
+        rc = rv_embedding_by_model(model, tokens, n_tokens, out, err);
     rv_free(tokens);
     rv_model_yield(model);
     return rc;
@@ -515,4 +473,29 @@ ruvllm_status ruvllm_engine_load_session(ruvllm_engine *engine, const struct ruv
     ruvllm_status rc = take_session(&ours, &key, engine, request, path, n_tokens, err);
 
     return rc ? rc : rv_session_load(engine, &key, path, n_tokens, err);
+}
+
+ruvllm_status ruvllm_engine_embed(ruvllm_engine *engine, const struct ruvllm_request *request, float *out,
+                                  size_t out_cap, int32_t *n_tokens, struct ruvllm_error *err)
+{
+    struct request ours;
+    int32_t *tokens = NULL;
+    size_t n = 0;
+    ruvllm_status rc;
+
+    if (!engine || !request || !out || !n_tokens)
+        return rv_fail(err, RUVLLM_INVALID, "engine, request, out and n_tokens must not be NULL");
+    rc = take_request(&ours, request, err);
+    if (!rc && !ours.request.input)
+        rc = rv_door_fail_null(err, "input");
+    if (!rc && out_cap < (size_t)engine->model->hparams.n_embd)
+        rc = rv_fail(err, RUVLLM_INVALID, "'out' has room for %zu floats, the embedding has %d", out_cap,
+                     engine->model->hparams.n_embd);
+    if (!rc)
+        rc = rv_input_tokens(engine->model, &ours.input, &tokens, &n, err);
+    if (!rc)
+        rc = rv_embedding_by_engine(engine, ours.request.tenant, tokens, n, out, err);
+    *n_tokens = rc ? 0 : (int32_t)n;
+    rv_free(tokens);
+    return rc;
 }

@@ -15,6 +15,8 @@ enum { MAX_TOKENS = 500, CONTEXT = 512 };
 
 struct fixture {
     struct ruvllm_model *model;
+    struct rv_kv_cache *cells;
+    struct rv_decoder *cell_decoder;
     struct rv_block_pool *pool;
     struct rv_decoder *decoder;
     int32_t tokens[MAX_TOKENS];
@@ -34,7 +36,7 @@ static void open_fixture(struct fixture *f, const char *path, bool rotates)
     *f = (struct fixture){0};
     params.max_context = CONTEXT;
     params.max_batch = 128;
-    assert_ok(rv_model_open(&f->model, path, &params, true, err));
+    assert_ok(rv_model_open(&f->model, path, &params, false, err));
     pool.n_layers = f->model->hparams.n_layers;
     pool.n_kv_heads = f->model->hparams.n_kv_heads;
     pool.head_dim = f->model->hparams.head_dim;
@@ -47,6 +49,10 @@ static void open_fixture(struct fixture *f, const char *path, bool rotates)
                                         .max_rows = 128,
                                         .max_context = CONTEXT};
     assert_ok(rv_decoder_new(&f->decoder, &config, err));
+    assert_ok(rv_kv_cache_new(&f->cells, &f->model->hparams, f->model->device, CONTEXT, err));
+    config.pool = NULL;
+    config.kv = f->cells;
+    assert_ok(rv_decoder_new(&f->cell_decoder, &config, err));
     rv_rng_init(&rng, 7);
     f->n_tokens = f->model->max_context < MAX_TOKENS ? f->model->max_context : MAX_TOKENS;
     for (int i = 0; i < f->n_tokens; i++)
@@ -59,6 +65,8 @@ static void open_fixture(struct fixture *f, const char *path, bool rotates)
 
 static void close_fixture(struct fixture *f)
 {
+    rv_decoder_free(f->cell_decoder);
+    rv_kv_cache_free(f->cells);
     rv_decoder_free(f->decoder);
     assert_true(rv_block_pool_check(f->pool));
     assert_int_equal(rv_block_pool_used(f->pool), 0);
@@ -68,38 +76,32 @@ static void close_fixture(struct fixture *f)
     free(f->paged);
 }
 
-static void run_plain(struct fixture *f)
-{
-    assert_ok(ruvllm_forward(f->model, f->tokens, (size_t)f->n_tokens, 0, f->plain,
-                             (size_t)MAX_TOKENS * (size_t)f->model->hparams.n_vocab, err));
-}
-
-/* Computes tokens [seq->len, end) of one sequence, all rows read out. */
-static int32_t run_rows(struct fixture *f, struct rv_kv_seq *seq, int32_t n)
+/* Computes rows first..first+n of the fixture's tokens, over cells or, with a table, over blocks; all are read out. */
+static void run_rows(struct fixture *f, struct rv_kv_seq *seq, int32_t first, int32_t n)
 {
     int32_t pos[128], seqs[128] = {0}, out_rows[128];
     struct rv_batch batch = {.n_rows = n,
-                             .tokens = f->tokens + seq->len,
+                             .tokens = f->tokens + first,
                              .pos = pos,
                              .seq = seqs,
                              .seqs = &seq,
                              .out_rows = out_rows,
                              .n_out = n};
     size_t n_vocab = (size_t)f->model->hparams.n_vocab;
-    int32_t n_moved;
     float *rows;
 
     for (int32_t i = 0; i < n; i++) {
-        pos[i] = seq->len + i;
+        pos[i] = first + i;
         out_rows[i] = i;
     }
-    assert_true(rv_kv_seq_reserve(seq, n));
-    assert_ok(rv_decoder_run(f->decoder, &batch, RV_DECODER_LOGITS, &rows, err));
-    memcpy(f->paged + (size_t)seq->len * n_vocab, rows, (size_t)n * n_vocab * sizeof(float));
-    rv_kv_seq_advance(seq, n);
-    n_moved = rv_kv_seq_migrate(seq);
-    assert_true(rv_kv_seq_check(seq));
-    return n_moved;
+    assert_ok(rv_decoder_run(seq ? f->decoder : f->cell_decoder, &batch, RV_DECODER_LOGITS, &rows, err));
+    memcpy((seq ? f->paged : f->plain) + (size_t)first * n_vocab, rows, (size_t)n * n_vocab * sizeof(float));
+}
+
+static void run_plain(struct fixture *f)
+{
+    for (int32_t first = 0; first < f->n_tokens; first += 128)
+        run_rows(f, NULL, first, f->n_tokens - first < 128 ? f->n_tokens - first : 128);
 }
 
 /* Returns how many blocks changed their tier on the way. */
@@ -111,7 +113,13 @@ static int32_t run_paged(struct fixture *f, const struct rv_tier_policy *policy,
     assert_ok(rv_kv_seq_init(&seq, f->pool, policy, CONTEXT, err));
     while (seq.len < f->n_tokens) {
         int32_t n = f->n_tokens - seq.len < chunk ? f->n_tokens - seq.len : chunk;
-        n_moved += run_rows(f, &seq, n < rv_kv_seq_room(&seq) ? n : rv_kv_seq_room(&seq));
+
+        n = n < rv_kv_seq_room(&seq) ? n : rv_kv_seq_room(&seq);
+        assert_true(rv_kv_seq_reserve(&seq, n));
+        run_rows(f, &seq, seq.len, n);
+        rv_kv_seq_advance(&seq, n);
+        n_moved += rv_kv_seq_migrate(&seq);
+        assert_true(rv_kv_seq_check(&seq));
     }
     rv_kv_seq_release(&seq);
     return n_moved;

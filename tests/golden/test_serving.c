@@ -471,6 +471,58 @@ static void listeners_are_called_and_slow_readers_miss_nothing(void **state)
     ruvllm_engine_close(engine);
 }
 
+enum { EMBED_CAP = 1024 };
+
+static double similarity(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* Long enough for several pieces, while somebody else's answer goes on. */
+static void embeddings_are_made_beside_what_runs(void **state)
+{
+    struct ruvllm_generate_params params = greedy(200);
+    struct ruvllm_model_params own = ruvllm_model_params_default();
+    static char text[MAX_PROMPT];
+    static float alone[EMBED_CAP], beside[EMBED_CAP];
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = text};
+    struct ruvllm_request request = request_of(&input, NULL);
+    ruvllm_engine *engine = open_engine("models/stories15M-f16.gguf", NULL);
+    struct ruvllm_error failure;
+    ruvllm_model *model;
+    int32_t n_tokens;
+    uint64_t id;
+
+    (void)state;
+    for (int i = 0; i < 24; i++)
+        input.text_len += (size_t)snprintf(text + input.text_len, 64, "%s number %d. ", beginnings[i % 8], i);
+    own.max_context = CONTEXT;
+    own.n_threads = n_threads;
+    assert_ok(ruvllm_model_open(&model, test_data("models/stories15M-f16.gguf"), &own, err));
+    assert_ok(ruvllm_embed(model, &input, alone, EMBED_CAP, err));
+    params.ignore_eos = true;
+    id = submit(engine, "One day", NULL, &params);
+    assert_ok(ruvllm_engine_embed(engine, &request, beside, EMBED_CAP, &n_tokens, err));
+    assert_in_range(n_tokens, 129, 256);
+    assert_true(fabs(similarity(beside, beside, 288) - 1) < 1e-4);
+    assert_true(similarity(alone, beside, 288) > 0.9999);
+    ruvllm_response_free(drain(engine, id));
+    wait_until_idle(engine);
+    assert_int_equal(stats_of(engine).kv_blocks_f16, stats_of(engine).kv_blocks_idle); // nothing is held
+    assert_fails(ruvllm_engine_embed(engine, &request, beside, 7, &n_tokens, &failure), RUVLLM_INVALID, failure,
+                 "room");
+    input.text_len = 0;
+    input.no_bos = true;
+    assert_fails(ruvllm_engine_embed(engine, &request, beside, EMBED_CAP, &n_tokens, &failure), RUVLLM_INVALID, failure,
+                 "nothing to embed");
+    ruvllm_model_close(model);
+    ruvllm_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,6 +537,7 @@ int main(void)
         cmocka_unit_test(pressure_changes_no_answer_in_f16),
         cmocka_unit_test(a_session_outlives_its_engine),
         cmocka_unit_test(listeners_are_called_and_slow_readers_miss_nothing),
+        cmocka_unit_test(embeddings_are_made_beside_what_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
