@@ -75,7 +75,7 @@ RUVLLM_API struct ruvllm_key_params ruvllm_key_params_default(void);
 /* All that is known of a key. The key itself is not: only its hash is kept. */
 struct ruvllm_key_info {
     size_t struct_size;
-    char id[9]; // public: what lists, logs and revoke name the key by
+    char id[9]; // public: the key's first 8 characters after "rv-"; what lists, logs and revoke name it by
     char tenant[65];
     char name[129];
     int32_t requests_per_minute; // 0: no limit
