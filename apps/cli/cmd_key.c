@@ -79,8 +79,8 @@ static const char *state_of(const struct ruvllm_key_info *key)
 
 static void key_json(yyjson_mut_doc *doc, yyjson_mut_val *o, const struct ruvllm_key_info *key)
 {
-    yyjson_mut_obj_add_strcpy(doc, o, "id", key->id);
-    yyjson_mut_obj_add_strcpy(doc, o, "tenant", key->tenant);
+    rv_output_json_add(doc, o, "id", rv_output_json_text(doc, key->id, strlen(key->id)));
+    rv_output_json_add(doc, o, "tenant", rv_output_json_text(doc, key->tenant, strlen(key->tenant)));
     rv_output_json_add(doc, o, "name", rv_output_json_text(doc, key->name, strlen(key->name)));
     yyjson_mut_obj_add_str(doc, o, "state", state_of(key));
     yyjson_mut_obj_add_int(doc, o, "requests_per_minute", key->requests_per_minute);
@@ -148,7 +148,8 @@ static bool print_row(void *user, const struct ruvllm_key_info *key)
         printf("%s%-8s  %-7s  %-16s  %-20s  %-10s  %-7s  %-5s  %-16s  %-16s  %s%s\n",
                rv_output_style(stdout, RV_STYLE_BOLD), "ID", "STATE", "TENANT", "NAME", "RPM", "SHARE", "ADMIN",
                "CREATED", "LAST USED", "EXPIRES (UTC)", rv_output_style(stdout, RV_STYLE_RESET));
-    printf("%-8s  %-7s  ", key->id, state_of(key));
+    rv_store_options_cell(key->id, 9);
+    printf("%-7s  ", state_of(key));
     rv_store_options_cell(key->tenant, 17);
     rv_store_options_cell(key->name, 21);
     if (key->requests_per_minute)

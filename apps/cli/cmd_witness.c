@@ -80,20 +80,25 @@ struct json_list {
     yyjson_mut_val *entries;
 };
 
+static void add_text(yyjson_mut_doc *doc, yyjson_mut_val *o, const char *key, const char *text)
+{
+    rv_output_json_add(doc, o, key, rv_output_json_text(doc, text, strlen(text)));
+}
+
 static bool add_json(void *user, const struct ruvllm_witness *entry)
 {
     struct json_list *list = user;
     yyjson_mut_val *o = yyjson_mut_arr_add_obj(list->doc, list->entries);
 
     yyjson_mut_obj_add_int(list->doc, o, "time_us", entry->time_us);
-    yyjson_mut_obj_add_strcpy(list->doc, o, "tenant", entry->tenant);
-    yyjson_mut_obj_add_strcpy(list->doc, o, "key_id", entry->key_id);
-    yyjson_mut_obj_add_strcpy(list->doc, o, "request_id", entry->request_id);
-    rv_output_json_add(list->doc, o, "model", rv_output_json_text(list->doc, entry->model, strlen(entry->model)));
+    add_text(list->doc, o, "tenant", entry->tenant);
+    add_text(list->doc, o, "key_id", entry->key_id);
+    add_text(list->doc, o, "request_id", entry->request_id);
+    add_text(list->doc, o, "model", entry->model);
     yyjson_mut_obj_add_int(list->doc, o, "adapter_generation", entry->adapter_generation);
-    yyjson_mut_obj_add_strcpy(list->doc, o, "endpoint", entry->endpoint);
+    add_text(list->doc, o, "endpoint", entry->endpoint);
     yyjson_mut_obj_add_int(list->doc, o, "status", entry->status);
-    yyjson_mut_obj_add_strcpy(list->doc, o, "finish_reason", entry->finish_reason);
+    add_text(list->doc, o, "finish_reason", entry->finish_reason);
     yyjson_mut_obj_add_int(list->doc, o, "prompt_tokens", entry->prompt_tokens);
     yyjson_mut_obj_add_int(list->doc, o, "cached_tokens", entry->cached_tokens);
     yyjson_mut_obj_add_int(list->doc, o, "generated_tokens", entry->generated_tokens);

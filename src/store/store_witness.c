@@ -327,7 +327,8 @@ void rv_store_witness_stats(struct rv_store_log *log, struct ruvllm_witness_stat
 
 static ruvllm_status check_filter(const struct ruvllm_witness_filter *filter, struct ruvllm_error *err)
 {
-    ruvllm_status rc = filter->tenant ? rv_store_name_tenant(filter->tenant, err) : RUVLLM_OK;
+    bool is_somebody = filter->tenant && *filter->tenant; // "": entries of nobody in particular
+    ruvllm_status rc = is_somebody ? rv_store_name_tenant(filter->tenant, err) : RUVLLM_OK;
 
     if (!rc)
         rc = rv_store_name_text(filter->model, RV_STORE_MODEL_MAX, "the name of the model", err);

@@ -227,6 +227,45 @@ static void what_was_acknowledged_survives_a_kill(void **state)
     assert_true(n >= 50);
 }
 
+static void processes_that_come_at_once_all_find_the_store(void **state)
+{
+    (void)state;
+    for (int loop = 0; loop < 10; loop++) {
+        const char *path = store_temp_path();
+        pid_t children[4];
+
+        for (size_t i = 0; i < 4; i++) {
+            children[i] = fork();
+            assert_true(children[i] >= 0);
+            if (children[i] == 0) {
+                struct ruvllm_key_params params = ruvllm_key_params_default();
+                char key[RUVLLM_KEY_SIZE];
+                ruvllm_store *store;
+
+                params.tenant = "acme";
+                if (ruvllm_store_open(&store, path, NULL, NULL) || ruvllm_keys_create(store, &params, key, NULL, NULL))
+                    _exit(1);
+                ruvllm_store_close(store);
+                _exit(0);
+            }
+        }
+        for (size_t i = 0; i < 4; i++) {
+            int status;
+
+            assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+            assert_int_equal(status, 0);
+        }
+        {
+            ruvllm_store *store = store_open(path);
+            uint64_t n;
+
+            assert_ok(ruvllm_keys_count(store, &n, err));
+            assert_int_equal(n, 4);
+            ruvllm_store_close(store);
+        }
+    }
+}
+
 /* ---- threads ------------------------------------------------------------------------------- */
 
 struct hammer {
@@ -302,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_acknowledged_survives_a_kill), // first: forks before there are threads
+        cmocka_unit_test(processes_that_come_at_once_all_find_the_store),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(threads_do_not_disturb_each_other),
     };

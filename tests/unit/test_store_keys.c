@@ -2,6 +2,7 @@
 #include "support/store_fixture.h"
 
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +276,64 @@ static void what_one_process_revokes_another_refuses_at_once(void **state)
     ruvllm_store_close(server);
 }
 
+/* A damaged or hostile file: rows that no store would have written. */
+static void a_row_that_breaks_its_limits_is_damaged_and_never_overruns(void **state)
+{
+    static const char *const wounds[] = {
+        "UPDATE api_key SET tenant = hex(zeroblob(500))",    "UPDATE api_key SET name = hex(zeroblob(5000))",
+        "UPDATE api_key SET name = CAST(x'610062' AS TEXT)", "UPDATE api_key SET requests_per_minute = 1099511627776",
+        "UPDATE api_key SET requests_per_minute = -1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wounds) / sizeof(wounds[0]); i++) {
+        const char *path = store_temp_path();
+        ruvllm_store *store = store_open(path);
+        struct ruvllm_error failure = {0};
+        struct store_rows rows = {0};
+        ruvllm_key_verdict verdict;
+        char key[RUVLLM_KEY_SIZE];
+        sqlite3 *other;
+
+        store_make_key(store, "acme", key, NULL);
+        assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(other, wounds[i], NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(other);
+        assert_fails(ruvllm_keys_list(store, NULL, store_row_key, &rows, &failure), RUVLLM_FORMAT, failure, "damaged");
+        assert_fails(ruvllm_keys_check(store, key, RUVLLM_KEY_SIZE - 1, &verdict, NULL, &failure), RUVLLM_FORMAT,
+                     failure, "damaged");
+        assert_int_equal(verdict, RUVLLM_KEY_UNKNOWN);
+        ruvllm_store_close(store);
+    }
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_path());
+    struct ruvllm_key_info info = {.struct_size = 3};
+    struct ruvllm_key_params params = ruvllm_key_params_default();
+    struct ruvllm_error failure = {0};
+    char key[RUVLLM_KEY_SIZE];
+    ruvllm_key_verdict verdict;
+    uint64_t n;
+
+    (void)state;
+    params.tenant = "acme";
+    assert_fails(ruvllm_keys_create(NULL, &params, key, NULL, &failure), RUVLLM_INVALID, failure, "'store'");
+    assert_fails(ruvllm_keys_create(store, &params, NULL, NULL, &failure), RUVLLM_INVALID, failure, "'key'");
+    assert_fails(ruvllm_keys_create(store, &params, key, &info, &failure), RUVLLM_INVALID, failure, "struct_size");
+    assert_ok(ruvllm_keys_count(store, &n, err)); // refused before a key was made
+    assert_int_equal(n, 0);
+    assert_fails(ruvllm_keys_check(store, NULL, 5, &verdict, NULL, &failure), RUVLLM_INVALID, failure, "'key'");
+    assert_fails(ruvllm_keys_check(store, "x", 1, NULL, NULL, &failure), RUVLLM_INVALID, failure, "'verdict'");
+    assert_fails(ruvllm_keys_list(store, NULL, NULL, NULL, &failure), RUVLLM_INVALID, failure, "'fn'");
+    assert_fails(ruvllm_keys_revoke(store, NULL, &failure), RUVLLM_INVALID, failure, "'id'");
+    assert_fails(ruvllm_keys_count(store, NULL, &failure), RUVLLM_INVALID, failure, "'n'");
+    assert_string_equal(ruvllm_key_verdict_name(RUVLLM_KEY_VALID), "valid");
+    assert_string_equal(ruvllm_key_verdict_name(RUVLLM_KEY_REVOKED), "revoked");
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +346,8 @@ int main(void)
         cmocka_unit_test(last_use_is_noted_once_a_minute),
         cmocka_unit_test(wrong_wishes_are_refused_and_leave_no_key_behind),
         cmocka_unit_test(the_key_itself_is_never_in_the_files),
+        cmocka_unit_test(a_row_that_breaks_its_limits_is_damaged_and_never_overruns),
+        cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(what_one_process_revokes_another_refuses_at_once),
     };
 

@@ -239,6 +239,8 @@ static void wrong_entries_and_filters_are_refused(void **state)
                          "1 to 1000");
     }
     f = ruvllm_witness_filter_default();
+    f.tenant = "";
+    assert_ok(ruvllm_witness_query(store, &f, store_row_witness, NULL, err));
     f.tenant = "a' OR '1'='1";
     assert_fails(ruvllm_witness_query(store, &f, store_row_witness, NULL, &failure), RUVLLM_INVALID, failure, "tenant");
     ruvllm_store_close(store);
