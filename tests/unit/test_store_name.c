@@ -51,7 +51,7 @@ static const char *const nasty[] = {
     "a^b",
     "\xC3\xA9",
     "a\xC3\xA9",
-    "\xE2\x80\xAE"
+    "\xE2\x80\x8D"
     "a",
     "\xEF\xBC\xA1",
     "\xD0\xB0"
