@@ -137,6 +137,25 @@ static void a_single_entry_is_written_when_its_time_is_up(void **state)
     ruvllm_store_close(store);
 }
 
+static void a_flush_takes_several_batches_at_once(void **state)
+{
+    struct ruvllm_store_params params = ruvllm_store_params_default();
+    struct timespec before, after;
+    ruvllm_store *store;
+
+    (void)state;
+    params.witness_flush_ms = 60000;
+    assert_ok(ruvllm_store_open(&store, store_temp_path(), &params, err));
+    for (int32_t i = 0; i < 1000; i++)
+        append(store, i, "acme", "m");
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    assert_ok(ruvllm_witness_flush(store, err));
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_int_equal(stats_of(store).written, 1000);
+    assert_true(after.tv_sec - before.tv_sec < 30); // half of what an entry may wait
+    ruvllm_store_close(store);
+}
+
 static sqlite3 *lock_database(const char *path)
 {
     sqlite3 *other;
@@ -275,6 +294,7 @@ int main(void)
         cmocka_unit_test(queries_give_the_newest_first_and_filter),
         cmocka_unit_test(a_full_batch_is_written_without_being_asked),
         cmocka_unit_test(a_single_entry_is_written_when_its_time_is_up),
+        cmocka_unit_test(a_flush_takes_several_batches_at_once),
         cmocka_unit_test(a_full_buffer_drops_the_oldest_counts_them_and_never_blocks),
         cmocka_unit_test(a_failed_flush_says_why_and_loses_nothing),
         cmocka_unit_test(wrong_entries_and_filters_are_refused),
