@@ -8,6 +8,8 @@
 
 #include "base/buf.h"
 
+enum { RV_API_ERROR_NAME = 128 }; // bytes of a client's own word that a message repeats
+
 struct rv_api_error {
     int http_status;   // 400..599; 0 in a struct that holds no error
     char type[32];     // "invalid_request_error", "authentication_error", "rate_limit_error", "server_error", ...

@@ -84,7 +84,8 @@ struct rv_api_request {
     enum rv_api_encoding encoding; // embeddings
     int32_t dimensions;            // embeddings; 0: not given; anything but the model's n_embd is the caller's 400
 
-    bool with_special; // tokenize: special tokens spelled in the text do count; detokenize: they are spelled out
+    bool with_special; // detokenize: special tokens are spelled out
+    bool with_pieces;  // tokenize: the text of each token is wanted too
 
     const char *instructions;           // responses; NULL: none. Already the first message of inputs[0]
     const struct rv_api_pair *metadata; // responses, chat
