@@ -69,7 +69,6 @@ static void write_inputs(struct rv_buf *out, const struct rv_api_request *r)
         rv_api_json_bool(out, "with_special", r->with_special);
         break;
     case RV_API_TOKENIZE:
-    case RV_API_SESSION:
         if (r->inputs[0].messages)
             write_messages(out, "messages", &r->inputs[0], 0);
         else
@@ -142,7 +141,7 @@ static void write_serving(struct rv_buf *out, const struct rv_api_request *r)
         [RUVLLM_PRECISION_FP16] = "f16", [RUVLLM_PRECISION_Q8] = "q8", [RUVLLM_PRECISION_Q4] = "q4"};
 
     rv_api_json_str(out, "user", r->user);
-    rv_api_json_str(out, r->kind == RV_API_SESSION ? "id" : "session", r->session);
+    rv_api_json_str(out, "session", r->session);
     rv_api_json_int(out, "priority", r->priority);
     rv_api_json_bool(out, "prompt_cache", !r->no_shared_prefix);
     if (r->has_kv) {
@@ -168,7 +167,7 @@ static void write_request(struct rv_buf *out, const struct rv_api_request *r)
     write_inputs(out, r);
     if (generates)
         write_params(out, r);
-    if (generates || r->kind == RV_API_EMBEDDING || r->kind == RV_API_SESSION)
+    if (generates || r->kind == RV_API_EMBEDDING)
         write_serving(out, r);
     if (r->kind == RV_API_EMBEDDING) {
         rv_api_json_str(out, "encoding_format", r->encoding == RV_API_BASE64 ? "base64" : "float");
@@ -220,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0)
         return 0;
-    rc = rv_api_request_parse((enum rv_api_kind)(data[0] % (RV_API_SESSION + 1)), (const char *)data + 1, size - 1,
+    rc = rv_api_request_parse((enum rv_api_kind)(data[0] % (RV_API_TEMPLATE + 1)), (const char *)data + 1, size - 1,
                               &request, &err);
     if (rc) {
         check_refusal(rc, &err);

@@ -21,7 +21,7 @@ static const char *const least[] = {
     [RV_API_CHAT] = CHAT,           [RV_API_COMPLETION] = COMPLETION,
     [RV_API_EMBEDDING] = EMBEDDING, [RV_API_RESPONSE] = RESPONSE,
     [RV_API_TOKENIZE] = COMPLETION, [RV_API_DETOKENIZE] = "\"model\":\"m\",\"tokens\":[1,2]",
-    [RV_API_TEMPLATE] = CHAT,       [RV_API_SESSION] = CHAT ",\"id\":\"s\"",
+    [RV_API_TEMPLATE] = CHAT,
 };
 
 static struct rv_api_error err;
@@ -153,7 +153,6 @@ static const struct number numbers[] = {
     {RV_API_COMPLETION, "\"logprobs\":%s", "logprobs", "-1", "0", "5", "6", true, false},
     {RV_API_EMBEDDING, "\"dimensions\":%s", "dimensions", "0", "1", "1048576", "1048577", true, false},
     {RV_API_EMBEDDING, "\"priority\":%s", "priority", "-11", "-10", "10", "11", true, false},
-    {RV_API_SESSION, "\"kv\":{\"hot_tokens\":%s}", "kv.hot_tokens", "-1", "0", "16777216", "16777217", true, false},
 };
 
 static const char *with_value(const struct number *row, const char *value)
@@ -251,7 +250,7 @@ static void absent_fields_have_the_defaults(void **state)
     struct ruvllm_generate_params wanted = ruvllm_generate_params_default();
 
     (void)state;
-    for (int kind = RV_API_CHAT; kind <= RV_API_SESSION; kind++) {
+    for (int kind = RV_API_CHAT; kind <= RV_API_TEMPLATE; kind++) {
         struct rv_api_request *r = parse_with((enum rv_api_kind)kind, "");
 
         assert_non_null(r);
@@ -485,7 +484,6 @@ static void text_requests_say_how_text_is_read(void **state)
     assert_refused(RV_API_TOKENIZE, "{\"model\":\"m\",\"prompt\":5}", "prompt");
     assert_refused(RV_API_DETOKENIZE, "{\"model\":\"m\",\"tokens\":[]}", "tokens");
     assert_refused(RV_API_DETOKENIZE, "{\"model\":\"m\",\"tokens\":[-1]}", "tokens[0]");
-    assert_refused(RV_API_SESSION, "{" CHAT "}", "id");
 }
 
 static void a_session_is_a_plain_name(void **state)
@@ -581,7 +579,7 @@ static void every_unsupported_field_is_named(void **state)
 static void unknown_fields_are_named_in_every_kind(void **state)
 {
     (void)state;
-    for (int kind = RV_API_CHAT; kind <= RV_API_SESSION; kind++) {
+    for (int kind = RV_API_CHAT; kind <= RV_API_TEMPLATE; kind++) {
         assert_refused_with((enum rv_api_kind)kind, "\"temprature\":1", "temprature");
         assert_string_equal(err.code, "unknown_field");
         assert_refused_with((enum rv_api_kind)kind, "\"bad\\n\\u001bname\":1", "bad  name");
@@ -734,7 +732,7 @@ static void depth_is_limited_and_refused_at_once(void **state)
     (void)state;
     memset(body, '[', len);
     clock_gettime(CLOCK_MONOTONIC, &from);
-    for (int kind = RV_API_CHAT; kind <= RV_API_SESSION; kind++)
+    for (int kind = RV_API_CHAT; kind <= RV_API_TEMPLATE; kind++)
         assert_null(parse((enum rv_api_kind)kind, body, len));
     clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec) < 0.1);
@@ -772,7 +770,7 @@ static void bodies_that_are_no_json_objects_are_refused(void **state)
     };
 
     (void)state;
-    for (int kind = RV_API_CHAT; kind <= RV_API_SESSION; kind++) {
+    for (int kind = RV_API_CHAT; kind <= RV_API_TEMPLATE; kind++) {
         for (size_t i = 0; i < COUNT(bad); i++) {
             assert_null(parse_text((enum rv_api_kind)kind, bad[i]));
             assert_string_equal(err.code, "invalid_json");

@@ -25,7 +25,7 @@ static const read_fn readers[] = {
     [RV_API_CHAT] = rv_api_chat_read,           [RV_API_COMPLETION] = rv_api_completion_read,
     [RV_API_EMBEDDING] = rv_api_embedding_read, [RV_API_RESPONSE] = rv_api_response_read,
     [RV_API_TOKENIZE] = rv_api_tokenize_read,   [RV_API_DETOKENIZE] = rv_api_detokenize_read,
-    [RV_API_TEMPLATE] = rv_api_template_read,   [RV_API_SESSION] = rv_api_session_read,
+    [RV_API_TEMPLATE] = rv_api_template_read,
 };
 
 static struct owner *owner_new(enum rv_api_kind kind, size_t len)

@@ -28,7 +28,6 @@ enum rv_api_kind {
     RV_API_TOKENIZE,   // POST /v1/tokenize
     RV_API_DETOKENIZE, // POST /v1/detokenize
     RV_API_TEMPLATE,   // POST /v1/chat/template
-    RV_API_SESSION,    // POST /v1/sessions
 };
 
 enum {
@@ -60,8 +59,8 @@ struct rv_api_request {
     const char *model; // 1..RV_API_MAX_MODEL bytes; any text: look it up in a table, never as a path
 
     /*
-     * What the model is given, 1..RV_API_MAX_PROMPTS of them. Conversations (chat, responses, template, and sessions or
-     * tokenize when they came with messages) are one input with `messages`; others are text or token ids >= 0.
+     * What the model is given, 1..RV_API_MAX_PROMPTS of them. Conversations (chat, responses, template, and tokenize
+     * when it came with messages) are one input with `messages`; others are text or token ids >= 0.
      * Contents hold no NUL. Detokenize: one input with tokens. Ready for the engine as they are.
      */
     const struct ruvllm_input *inputs;
