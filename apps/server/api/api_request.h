@@ -94,8 +94,8 @@ struct rv_api_request {
 /*
  * Reads the `len` bytes of `body` (the caller limits them) as a request of this kind. *out is the caller's, freed with
  * rv_api_request_free; the body is not needed any more. On failure *out is NULL and `err` says which field and why:
- * RUVLLM_INVALID with http_status 400, or RUVLLM_NO_MEMORY with 503. At most about 2 * len + 16 * RV_API_MAX_VALUES
- * bytes are allocated, and what breaks a limit is refused before memory is taken for it.
+ * RUVLLM_INVALID with http_status 400, or RUVLLM_NO_MEMORY with 503. What breaks a limit is refused before memory is
+ * taken for it; a request uses about 2 * len + 20 * RV_API_MAX_VALUES bytes at most.
  */
 RV_CHECKED ruvllm_status rv_api_request_parse(enum rv_api_kind kind, const char *body, size_t len,
                                               struct rv_api_request **out, struct rv_api_error *err);
