@@ -104,15 +104,16 @@ static void check_input(const struct ruvllm_input *input)
     RV_ASSERT(input->struct_size == sizeof(*input));
     RV_ASSERT((input->text != NULL) + (input->messages != NULL) + (input->tokens != NULL) == 1);
     RV_ASSERT(!input->text || (strlen(input->text) == input->text_len && rv_utf8_valid(input->text, input->text_len)));
-    RV_ASSERT(!input->messages || is_between((double)input->n_messages, 1, RV_API_MAX_MESSAGES + 1));
-    for (size_t i = 0; i < input->n_messages; i++) {
+    RV_ASSERT(input->messages ? is_between((double)input->n_messages, 1, RV_API_MAX_MESSAGES + 1)
+                              : input->n_messages == 0);
+    for (size_t i = 0; input->messages && i < input->n_messages; i++) {
         const struct ruvllm_message *m = &input->messages[i];
 
         RV_ASSERT(!strcmp(m->role, "system") || !strcmp(m->role, "user") || !strcmp(m->role, "assistant"));
         RV_ASSERT(rv_utf8_valid(m->content, strlen(m->content)));
     }
-    RV_ASSERT(!input->tokens || input->n_tokens > 0);
-    for (size_t i = 0; i < input->n_tokens; i++)
+    RV_ASSERT((input->tokens != NULL) == (input->n_tokens > 0));
+    for (size_t i = 0; input->tokens && i < input->n_tokens; i++)
         RV_ASSERT(input->tokens[i] >= 0);
 }
 
