@@ -8,6 +8,35 @@
 #include <sys/resource.h>
 #include <time.h>
 
+static size_t fail_at; // the allocation that fails, counted from 1; 0: none
+
+void *__real_rv_malloc(size_t bytes);
+void *__real_rv_calloc(size_t n, size_t size);
+void *__real_rv_realloc_array(void *array, size_t n, size_t size);
+void *__wrap_rv_malloc(size_t bytes);
+void *__wrap_rv_calloc(size_t n, size_t size);
+void *__wrap_rv_realloc_array(void *array, size_t n, size_t size);
+
+static bool fails_now(void)
+{
+    return fail_at > 0 && --fail_at == 0;
+}
+
+void *__wrap_rv_malloc(size_t bytes)
+{
+    return fails_now() ? NULL : __real_rv_malloc(bytes);
+}
+
+void *__wrap_rv_calloc(size_t n, size_t size)
+{
+    return fails_now() ? NULL : __real_rv_calloc(n, size);
+}
+
+void *__wrap_rv_realloc_array(void *array, size_t n, size_t size)
+{
+    return fails_now() ? NULL : __real_rv_realloc_array(array, n, size);
+}
+
 #define TEN(x) x x x x x x x x x x
 #define NEST(x) TEN(x) TEN(x) TEN(x) TEN(x) TEN(x) TEN(x)
 
@@ -182,6 +211,35 @@ static void bodies_that_are_no_json_objects_are_refused(void **state)
     }
 }
 
+/* Each allocation in turn fails: 503, nothing leaks (the sanitizer looks), and at last one too many to count. */
+static void without_memory_a_request_is_a_503(void **state)
+{
+    char *prompt = repeat(",\"prompt\":[", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]", 64, "]}");
+    char *body = numbered("{\"model\":\"m\",\"stop\":[\"a\"],\"logit_bias\":{", 900, "1", "}");
+    struct rv_api_request *request = NULL;
+    struct rv_buf whole;
+    size_t n = 0;
+
+    (void)state;
+    rv_buf_init(&whole, 1 << 20);
+    rv_buf_add_str(&whole, body);
+    rv_buf_add_str(&whole, prompt);
+    while (!request) {
+        ruvllm_status rc;
+
+        fail_at = ++n;
+        rc = rv_api_request_parse(RV_API_COMPLETION, whole.data, whole.len, &request, &body_error);
+        assert_true(rc == RUVLLM_OK ? request != NULL : rc == RUVLLM_NO_MEMORY && body_error.http_status == 503);
+    }
+    fail_at = 0;
+    assert_true(n > 4); // the owner, the sorted keys, blocks of the arena
+    rv_api_request_check(request);
+    rv_api_request_free(request);
+    rv_buf_release(&whole);
+    rv_free(body);
+    rv_free(prompt);
+}
+
 static long max_rss_kib(void)
 {
     struct rusage usage;
@@ -229,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_key_given_twice_is_refused_at_any_depth),
         cmocka_unit_test(depth_is_limited_and_refused_at_once),
         cmocka_unit_test(bodies_that_are_no_json_objects_are_refused),
+        cmocka_unit_test(without_memory_a_request_is_a_503),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
