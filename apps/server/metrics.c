@@ -9,7 +9,7 @@
 static const double bounds[RV_METRICS_N_BUCKETS - 1] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                                                         1,     2.5,    5,     10,   20,    30,   60,  120};
 /* What we answer with; anything else is counted under 0. */
-static const int statuses[RV_METRICS_N_STATUSES] = {200, 204, 304, 400, 401, 403, 404, 405, 406, 408, 411, 413,
+static const int statuses[RV_METRICS_N_STATUSES] = {200, 204, 302, 304, 400, 401, 403, 404, 405, 408, 411, 413,
                                                     414, 415, 417, 421, 429, 431, 499, 500, 501, 503, 504, 0};
 
 ruvllm_status rv_metrics_init(struct rv_metrics *metrics, size_t n_models, size_t n_routes, struct ruvllm_error *err)
