@@ -6,6 +6,7 @@
 
 extern const struct rv_command rv_cmd_run;
 extern const struct rv_command rv_cmd_chat;
+extern const struct rv_command rv_cmd_serve;
 extern const struct rv_command rv_cmd_info;
 extern const struct rv_command rv_cmd_tokenize;
 extern const struct rv_command rv_cmd_perplexity;

@@ -92,8 +92,7 @@ void rv_access_log_format(struct rv_buf *out, const struct rv_access_log_record 
     if (r->first_token_us > 0)
         rv_buf_addf(out, ",\"first_token_ms\":%.3f", (double)r->first_token_us / 1000);
     if (r->prompt_tokens > 0)
-        rv_buf_addf(out,
-                    ",\"prompt_tokens\":%" PRId32 ",\"cached_tokens\":%" PRId32 ",\"completion_tokens\":%" PRId32,
+        rv_buf_addf(out, ",\"prompt_tokens\":%" PRId32 ",\"cached_tokens\":%" PRId32 ",\"completion_tokens\":%" PRId32,
                     r->prompt_tokens, r->cached_tokens, r->generated_tokens);
     add_field(out, "peer", r->peer);
     add_field(out, "key", r->key_id);

@@ -106,9 +106,8 @@ static const char *bearer(const char *authorization, size_t *len)
 
 static void fill(struct rv_auth_key *key, const struct rv_keyed_hash *hash, const struct ruvllm_key_info *info)
 {
-    *key = (struct rv_auth_key){.number = hash->words[0],
-                                .requests_per_minute = info->requests_per_minute,
-                                .is_admin = info->is_admin};
+    *key = (struct rv_auth_key){
+        .number = hash->words[0], .requests_per_minute = info->requests_per_minute, .is_admin = info->is_admin};
     memcpy(key->id, info->id, sizeof(key->id));
     memcpy(key->tenant, info->tenant, sizeof(key->tenant));
 }

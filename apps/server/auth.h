@@ -13,6 +13,7 @@
 #ifndef RV_SERVER_AUTH_H
 #define RV_SERVER_AUTH_H
 
+#include "base/error.h"
 #include "base/keyed_hash.h"
 #include "ruvllm_store.h"
 

@@ -105,8 +105,8 @@ static void settle(struct rv_call *call)
 {
     struct rv_server *server = call->server;
 
-    if (call->exchange || call->is_inside ||
-        atomic_load_explicit(&call->owner, memory_order_acquire) != RV_CALL_IO || call->stage == RV_CALL_FREE)
+    if (call->exchange || call->is_inside || atomic_load_explicit(&call->owner, memory_order_acquire) != RV_CALL_IO ||
+        call->stage == RV_CALL_FREE)
         return;
     if (call->generation)
         rv_generation_cancel(call);
@@ -127,16 +127,20 @@ void rv_call_on_end(struct rv_call *call, enum rv_http_end why)
     settle(call);
 }
 
-void rv_call_free_all(struct rv_server *server)
+void rv_call_free_all(struct rv_server *server, bool with_slots)
 {
-    while (server->all_calls) {
-        struct rv_call *call = server->all_calls;
+    struct rv_call *next;
 
-        server->all_calls = call->next_slot;
+    for (struct rv_call *call = server->all_calls; call; call = next) {
+        next = call->next_slot;
         if (call->stage != RV_CALL_FREE)
             release(call);
-        rv_free(call);
+        call->stage = RV_CALL_FREE;
+        if (with_slots)
+            rv_free(call);
     }
+    if (with_slots)
+        server->all_calls = NULL;
     server->free_calls = NULL;
 }
 

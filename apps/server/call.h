@@ -12,8 +12,8 @@
  *   - the client goes away: `exchange` becomes NULL and `is_gone` true; whoever owns the call finds out and the slot is
  *     freed when it comes back;
  *   - an engine posts the slot (on_event), also once more after its last event or a cancel: slots live as long as the
- *     server, `post` is never rewritten, and a post only means "look": a slot that is free, taken again or with a worker
- *     finds nothing to do;
+ *     server, `post` is never rewritten, and a post only means "look": a slot that is free, taken again or with a
+ * worker finds nothing to do;
  *   - the server drains: nothing changes for calls that are under way.
  */
 #ifndef RV_SERVER_CALL_H
@@ -104,8 +104,11 @@ void rv_call_send_error(struct rv_call *call, const struct rv_api_error *err);
 void rv_call_on_end(struct rv_call *call, enum rv_http_end why);
 /* Hands it to a worker to finish its generation, which becomes a reply or the end of a stream. */
 void rv_call_finish(struct rv_call *call);
-/* After the threads have ended: lets go of everything in every slot, and of the slots. */
-void rv_call_free_all(struct rv_server *server);
+/*
+ * After I/O and workers have ended: lets go of what every slot holds; then, when no engine is left that could post one,
+ * of the slots too.
+ */
+void rv_call_free_all(struct rv_server *server, bool with_slots);
 
 /* ---- a worker, inside `work` -------------------------------------------------------------------- */
 

@@ -127,7 +127,6 @@ static int check(struct rv_call *call, enum rv_route_found found, const struct r
 
     if (access != RV_AUTH_OPEN && atomic_load_explicit(&server->is_draining, memory_order_relaxed)) {
         call->retry_after = 1;
-        rv_http_exchange_add_header(call->exchange, "connection", "close");
         return refuse_http(call, 503, "the server is ending; try again on another one, or in a moment");
     }
     verdict = rv_auth_check(&server->auth, request, access, call->arrived_us, &call->key);

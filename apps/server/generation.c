@@ -30,9 +30,9 @@ static void make_fingerprint(const struct rv_call *call, char out[24])
     struct rv_model_set *models = call->server->models;
     char what[RV_MODEL_SET_NAME + 96];
     char hex[RV_SHA256_HEX_LEN + 1];
-    int len = snprintf(what, sizeof(what), "%s %s %lld", ruvllm_version(),
-                       rv_model_set_name(models, (size_t)call->i_model),
-                       (long long)rv_model_set_created(models, (size_t)call->i_model));
+    int len =
+        snprintf(what, sizeof(what), "%s %s %lld", ruvllm_version(), rv_model_set_name(models, (size_t)call->i_model),
+                 (long long)rv_model_set_created(models, (size_t)call->i_model));
 
     rv_sha256_hex(what, (size_t)len, hex);
     snprintf(out, 24, "fp_%.12s", hex);

@@ -61,7 +61,8 @@ static int hex(char c)
     return at ? (int)(at - digits) % 16 : -1;
 }
 
-/* Undoes %XX, in place; only '/' and ':' need it in a name. What it gives is looked up in the table and nowhere else. */
+/* Undoes %XX, in place; only '/' and ':' need it in a name. What it gives is looked up in the table and nowhere else.
+ */
 static void undo_escapes(char *text)
 {
     char *out = text;

@@ -58,8 +58,7 @@ static bool get_session(struct rv_call *call, struct ruvllm_session **out)
 
 static bool make_path(const struct rv_call *call, const char *file, char out[PATH])
 {
-    return call->server->sessions_folder &&
-           snprintf(out, PATH, "%s/%s", call->server->sessions_folder, file) < PATH;
+    return call->server->sessions_folder && snprintf(out, PATH, "%s/%s", call->server->sessions_folder, file) < PATH;
 }
 
 static int64_t file_bytes(const struct rv_call *call, const char *file)
@@ -187,8 +186,7 @@ static ruvllm_status save(struct rv_call *call, struct ruvllm_session *session, 
                           struct ruvllm_error *err)
 {
     struct ruvllm_input input = {.struct_size = sizeof(input)};
-    struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .tenant = rv_call_tenant(call)};
+    struct ruvllm_request request = {.struct_size = sizeof(request), .input = &input, .tenant = rv_call_tenant(call)};
     struct ruvllm_message *messages = NULL;
     yyjson_doc *doc = NULL;
     char path[PATH];
@@ -208,8 +206,8 @@ static ruvllm_status save(struct rv_call *call, struct ruvllm_session *session, 
     return rc;
 }
 
-static ruvllm_status restore(struct rv_call *call, struct ruvllm_session *session, const char *file,
-                             int32_t *n_tokens, struct ruvllm_error *err)
+static ruvllm_status restore(struct rv_call *call, struct ruvllm_session *session, const char *file, int32_t *n_tokens,
+                             struct ruvllm_error *err)
 {
     struct ruvllm_request request = {.struct_size = sizeof(request), .tenant = rv_call_tenant(call)};
     char path[PATH];
@@ -221,8 +219,8 @@ static ruvllm_status restore(struct rv_call *call, struct ruvllm_session *sessio
 }
 
 static bool save_or_restore(struct rv_call *call,
-                            ruvllm_status (*run)(struct rv_call *call, struct ruvllm_session *session,
-                                                 const char *file, int32_t *n_tokens, struct ruvllm_error *err))
+                            ruvllm_status (*run)(struct rv_call *call, struct ruvllm_session *session, const char *file,
+                                                 int32_t *n_tokens, struct ruvllm_error *err))
 {
     char file[RV_SESSION_STORE_NAME];
     struct ruvllm_session *session;

@@ -90,8 +90,7 @@ static const struct histogram_row histogram_rows[] = {
      offsetof(struct rv_metrics_model, first_token)},
     {"ruvllm_inter_token_seconds", "Between two tokens of an answer.", offsetof(struct rv_metrics_model, inter_token)},
     {"ruvllm_queue_seconds", "Waiting before a prompt was computed.", offsetof(struct rv_metrics_model, queue)},
-    {"ruvllm_request_seconds", "From a request's arrival to its last token.",
-     offsetof(struct rv_metrics_model, total)},
+    {"ruvllm_request_seconds", "From a request's arrival to its last token.", offsetof(struct rv_metrics_model, total)},
     {"vllm:time_to_first_token_seconds", "As ruvllm_time_to_first_token_seconds.",
      offsetof(struct rv_metrics_model, first_token)},
     {"vllm:time_per_output_token_seconds", "As ruvllm_inter_token_seconds.",
@@ -107,9 +106,9 @@ static void add_histograms(struct rv_buf *out, const struct rv_metrics *m, const
 
         add_head(out, row->name, "histogram", row->help);
         for (size_t i = 0; i < m->n_models; i++)
-            add_histogram(out, row->name, view->models[i].name,
-                          (const struct rv_metrics_histogram *)(const void *)((const char *)&m->models[i] +
-                                                                              row->offset));
+            add_histogram(
+                out, row->name, view->models[i].name,
+                (const struct rv_metrics_histogram *)(const void *)((const char *)&m->models[i] + row->offset));
     }
 }
 

@@ -7,9 +7,10 @@
 extern const struct rv_page_file rv_page_files[];
 
 const struct rv_page_header rv_page_headers[] = {
-    {"content-security-policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src "
-                                "'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-                                "frame-ancestors 'none'"},
+    {"content-security-policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src "
+     "'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+     "frame-ancestors 'none'"},
     {"x-content-type-options", "nosniff"},
     {"referrer-policy", "no-referrer"},
     {"x-frame-options", "DENY"},

@@ -13,12 +13,12 @@ struct rv_serve_model {
 struct rv_serve_config {
     const struct rv_serve_model *models; // the first is the default
     size_t n_models;
-    const char *models_dir;        // every .gguf file in it, by its name; NULL: none
-    const char *const *addresses;  // none: 127.0.0.1:8080
+    const char *models_dir;       // every .gguf file in it, by its name; NULL: none
+    const char *const *addresses; // none: 127.0.0.1:8080
     size_t n_addresses;
     const char *tls_cert;
     const char *tls_key;
-    const char *store;              // path; NULL: the user's; "none": no keys, sessions or witness log
+    const char *store; // path; NULL: the user's; "none": no keys, sessions or witness log
     const char *const *cors_origins;
     size_t n_cors_origins;
     struct ruvllm_model_params model;
@@ -26,10 +26,10 @@ struct rv_serve_config {
     uint64_t memory_budget;             // 0: no limit
     int32_t idle_unload_s;              // 0: never
     int32_t drain_s;
-    int32_t max_calls;   // requests under way of all kinds
-    bool is_auto;        // the caller chose settings from the machine: `auto_notes` says which
+    int32_t max_calls; // requests under way of all kinds
+    bool is_auto;      // the caller chose settings from the machine: `auto_notes` says which
     const char *auto_notes;
-    bool log_requests;   // one JSON line a request on standard error
+    bool log_requests; // one JSON line a request on standard error
 };
 
 struct rv_serve_config rv_serve_config_default(void);
