@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "server/session_store.h"
+#include "server/token_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -173,7 +174,7 @@ bool rv_generation_logprobs_init(struct rv_api_logprobs *out, const ruvllm_model
         char *text = NULL;
 
         tokens[i].logprob = rows[i].logprob;
-        if (ruvllm_detokenize(model, &rows[i].token, 1, true, &text, &tokens[i].text_len, NULL)) {
+        if (rv_token_text(model, rows[i].token, &text, &tokens[i].text_len, NULL)) {
             rv_generation_logprobs_release(out);
             return false;
         }

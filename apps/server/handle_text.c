@@ -2,6 +2,7 @@
 #include "server/handlers.h"
 
 #include "base/alloc.h"
+#include "server/token_text.h"
 
 static const char *model_name(const struct rv_call *call)
 {
@@ -32,7 +33,7 @@ static ruvllm_status make_pieces(const ruvllm_model *model, const int32_t *token
     for (size_t i = 0; !rc && i < n; i++) {
         char *text = NULL;
 
-        rc = ruvllm_detokenize(model, &tokens[i], 1, true, &text, &(*pieces)[i].text_len, err);
+        rc = rv_token_text(model, tokens[i], &text, &(*pieces)[i].text_len, err);
         (*pieces)[i].text = text;
     }
     return rc;
