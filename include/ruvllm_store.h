@@ -160,7 +160,7 @@ RUVLLM_API ruvllm_status ruvllm_witness_flush(ruvllm_store *store, struct ruvllm
 
 struct ruvllm_witness_filter {
     size_t struct_size;
-    const char *tenant; // NULL: all
+    const char *tenant; // NULL: all; "": those without one
     const char *model;  // NULL: all
     int64_t since_us;   // this time and later; 0: from the beginning
     int64_t before_us;  // earlier than this: to page, the time of the last row; 0: to the end

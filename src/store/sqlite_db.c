@@ -100,6 +100,10 @@ ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char *path, int3
     *out = NULL;
     if (!db)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
+    if (!sqlite3_threadsafe()) {
+        rc = rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_STORAGE, "this SQLite was built for a single thread");
+        goto fail;
+    }
     /* No mutex of SQLite's: a connection has one user at a time, which the store's locks see to. */
     code =
         sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);

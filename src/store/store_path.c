@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,9 +101,11 @@ ruvllm_status rv_store_path_make(const char *path, bool must_exist, struct ruvll
     char *copy;
 
     if (stat(path, &facts) == 0) {
-        if (S_ISREG(facts.st_mode))
-            return RUVLLM_OK;
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_STORAGE, "it is not a file");
+        if (!S_ISREG(facts.st_mode))
+            return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_STORAGE, "it is not a file");
+        if (facts.st_mode & 077)
+            rv_log(RUVLLM_LOG_WARN, "others may read the store '%.200s': 'chmod 600' keeps it to its owner", path);
+        return RUVLLM_OK;
     }
     if (errno != ENOENT)
         return rv_fail_errno(err, errno, "cannot look at it");

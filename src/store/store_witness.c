@@ -39,6 +39,7 @@ struct rv_store_log {
     uint64_t appended, written, dropped, failed;
     uint64_t settled_to;                // how many of `appended` have met their fate
     uint64_t touched_all, touches_done; // how many touches came, how many of them are written
+    uint64_t flush_to, flush_touches;   // how far the last flush wants these two
     struct ruvllm_error failure;        // of the last round; status OK: it succeeded
 };
 
@@ -113,7 +114,7 @@ static void write_round(struct rv_store_log *log)
 static void settle(struct rv_store_log *log)
 {
     log->settled_to = log->appended - log->ring.n;
-    if (log->failure.status || !log->ring.n)
+    if (log->failure.status || (log->settled_to >= log->flush_to && log->touches_done >= log->flush_touches))
         log->has_flush = false;
     log->due_us = log->ring.n || log->n_touches ? rv_clock_us() + log->flush_us : 0;
     pthread_cond_broadcast(&log->settled);
@@ -298,6 +299,8 @@ ruvllm_status rv_store_witness_flush(struct rv_store_log *log, struct ruvllm_err
     goal = log->appended;
     touches = log->touched_all;
     failed = log->failed;
+    log->flush_to = goal;
+    log->flush_touches = touches;
     log->has_flush = true;
     pthread_cond_signal(&log->wake);
     while ((log->settled_to < goal || log->touches_done < touches) && log->failed == failed)
@@ -327,7 +330,8 @@ void rv_store_witness_stats(struct rv_store_log *log, struct ruvllm_witness_stat
 
 static ruvllm_status check_filter(const struct ruvllm_witness_filter *filter, struct ruvllm_error *err)
 {
-    ruvllm_status rc = filter->tenant ? rv_store_name_tenant(filter->tenant, err) : RUVLLM_OK;
+    bool is_somebody = filter->tenant && *filter->tenant; // "": entries of nobody in particular
+    ruvllm_status rc = is_somebody ? rv_store_name_tenant(filter->tenant, err) : RUVLLM_OK;
 
     if (!rc)
         rc = rv_store_name_text(filter->model, RV_STORE_MODEL_MAX, "the name of the model", err);
