@@ -28,11 +28,13 @@ static size_t address_len(const char *text)
     return n >= 8 ? n : 0;
 }
 
-/* Adds as much of a piece as fits whole. */
-static void append(char *out, size_t cap, size_t *len, const char *piece, size_t n)
+/* Adds a piece if it fits whole; after one that does not, nothing fits any more. */
+static void append(char *out, size_t *cap, size_t *len, const char *piece, size_t n)
 {
-    if (*len + n >= cap)
+    if (*len + n >= *cap) {
+        *cap = 0;
         return;
+    }
     memcpy(out + *len, piece, n);
     *len += n;
     out[*len] = '\0';
@@ -50,13 +52,13 @@ static void clean_copy(char *out, size_t cap, const char *text)
         int n = rv_utf8_decode(text, left, &cp);
 
         if (address)
-            append(out, cap, &len, "(address)", 9);
+            append(out, &cap, &len, "(address)", 9);
         else if (n <= 0)
-            append(out, cap, &len, "?", 1);
+            append(out, &cap, &len, "?", 1);
         else if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x2028 || cp == 0x2029)
-            append(out, cap, &len, " ", 1);
+            append(out, &cap, &len, " ", 1);
         else
-            append(out, cap, &len, text, (size_t)n);
+            append(out, &cap, &len, text, (size_t)n);
         address = address ? address : n > 0 ? (size_t)n : 1;
         text += address;
         left -= address;
@@ -106,9 +108,9 @@ static void hide_paths(const char *message, char *out, size_t cap)
         size_t n = starts ? strcspn(at, "'\" ):") : 1;
 
         if (starts)
-            append(out, cap, &len, "(file)", 6);
+            append(out, &cap, &len, "(file)", 6);
         else
-            append(out, cap, &len, at, 1);
+            append(out, &cap, &len, at, 1);
         at += n;
     }
 }
@@ -169,7 +171,7 @@ void rv_api_error_http(struct rv_api_error *err, int http_status, const char *wh
         {400, "bad_request", "the request is malformed"},
         {401, "invalid_api_key", "this needs an API key: send it as 'Authorization: Bearer KEY'"},
         {403, "permission_denied", "this API key may not do that"},
-        {404, "not_found", "there is nothing at this address; /openapi.json lists what there is"},
+        {404, "not_found", "there is nothing at this address; check its spelling"},
         {405, "method_not_allowed", "this address does not answer to this method"},
         {408, "request_timeout", "the request took too long to arrive"},
         {409, "conflict", "another request changes this at the moment; try again"},

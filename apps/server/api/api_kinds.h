@@ -14,6 +14,5 @@ void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *req
 void rv_api_tokenize_read(struct rv_api_fields *body, struct rv_api_request *request);
 void rv_api_detokenize_read(struct rv_api_fields *body, struct rv_api_request *request);
 void rv_api_template_read(struct rv_api_fields *body, struct rv_api_request *request);
-void rv_api_session_read(struct rv_api_fields *body, struct rv_api_request *request);
 
 #endif

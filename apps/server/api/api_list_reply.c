@@ -109,26 +109,6 @@ void rv_api_reply_models(struct rv_buf *out, const struct rv_api_model *models, 
 
 /* ---- sessions --------------------------------------------------------------------------------- */
 
-void rv_api_reply_session(struct rv_buf *out, const struct rv_api_session *session)
-{
-    rv_api_json_begin(out, NULL, '{');
-    rv_api_json_str(out, "id", session->id);
-    rv_api_json_str(out, "object", "session");
-    rv_api_json_int(out, "created", session->created);
-    rv_api_json_str(out, "model", session->model);
-    rv_api_json_int(out, "tokens", session->n_tokens);
-    rv_api_json_int(out, "bytes", session->bytes);
-    rv_api_json_end(out, '}');
-}
-
-void rv_api_reply_sessions(struct rv_buf *out, const struct rv_api_session *sessions, size_t n_sessions)
-{
-    begin_list(out);
-    for (size_t i = 0; i < n_sessions; i++)
-        rv_api_reply_session(out, &sessions[i]);
-    end_list(out);
-}
-
 void rv_api_reply_session_deleted(struct rv_buf *out, const char *id)
 {
     rv_api_json_begin(out, NULL, '{');

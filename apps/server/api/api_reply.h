@@ -144,16 +144,6 @@ struct rv_api_model {
 void rv_api_reply_model(struct rv_buf *out, const struct rv_api_model *model);
 void rv_api_reply_models(struct rv_buf *out, const struct rv_api_model *models, size_t n_models);
 
-struct rv_api_session {
-    const char *id;
-    const char *model;
-    int64_t created; // saved at, seconds since 1970
-    int64_t n_tokens;
-    int64_t bytes;
-};
-
-void rv_api_reply_session(struct rv_buf *out, const struct rv_api_session *session);
-void rv_api_reply_sessions(struct rv_buf *out, const struct rv_api_session *sessions, size_t n_sessions);
 void rv_api_reply_session_deleted(struct rv_buf *out, const char *id);
 
 /* `pieces` (n_tokens of them; logprob unused) may be NULL. */

@@ -25,7 +25,7 @@ static const read_fn readers[] = {
     [RV_API_CHAT] = rv_api_chat_read,           [RV_API_COMPLETION] = rv_api_completion_read,
     [RV_API_EMBEDDING] = rv_api_embedding_read, [RV_API_RESPONSE] = rv_api_response_read,
     [RV_API_TOKENIZE] = rv_api_tokenize_read,   [RV_API_DETOKENIZE] = rv_api_detokenize_read,
-    [RV_API_TEMPLATE] = rv_api_template_read,   [RV_API_SESSION] = rv_api_session_read,
+    [RV_API_TEMPLATE] = rv_api_template_read,
 };
 
 static struct owner *owner_new(enum rv_api_kind kind, size_t len)
@@ -104,15 +104,16 @@ static void check_input(const struct ruvllm_input *input)
     RV_ASSERT(input->struct_size == sizeof(*input));
     RV_ASSERT((input->text != NULL) + (input->messages != NULL) + (input->tokens != NULL) == 1);
     RV_ASSERT(!input->text || (strlen(input->text) == input->text_len && rv_utf8_valid(input->text, input->text_len)));
-    RV_ASSERT(!input->messages || is_between((double)input->n_messages, 1, RV_API_MAX_MESSAGES + 1));
-    for (size_t i = 0; i < input->n_messages; i++) {
+    RV_ASSERT(input->messages ? is_between((double)input->n_messages, 1, RV_API_MAX_MESSAGES + 1)
+                              : input->n_messages == 0);
+    for (size_t i = 0; input->messages && i < input->n_messages; i++) {
         const struct ruvllm_message *m = &input->messages[i];
 
         RV_ASSERT(!strcmp(m->role, "system") || !strcmp(m->role, "user") || !strcmp(m->role, "assistant"));
         RV_ASSERT(rv_utf8_valid(m->content, strlen(m->content)));
     }
-    RV_ASSERT(!input->tokens || input->n_tokens > 0);
-    for (size_t i = 0; i < input->n_tokens; i++)
+    RV_ASSERT((input->tokens != NULL) == (input->n_tokens > 0));
+    for (size_t i = 0; input->tokens && i < input->n_tokens; i++)
         RV_ASSERT(input->tokens[i] >= 0);
 }
 

@@ -28,7 +28,6 @@ enum rv_api_kind {
     RV_API_TOKENIZE,   // POST /v1/tokenize
     RV_API_DETOKENIZE, // POST /v1/detokenize
     RV_API_TEMPLATE,   // POST /v1/chat/template
-    RV_API_SESSION,    // POST /v1/sessions
 };
 
 enum {
@@ -60,8 +59,8 @@ struct rv_api_request {
     const char *model; // 1..RV_API_MAX_MODEL bytes; any text: look it up in a table, never as a path
 
     /*
-     * What the model is given, 1..RV_API_MAX_PROMPTS of them. Conversations (chat, responses, template, and sessions or
-     * tokenize when they came with messages) are one input with `messages`; others are text or token ids >= 0.
+     * What the model is given, 1..RV_API_MAX_PROMPTS of them. Conversations (chat, responses, template, and tokenize
+     * when it came with messages) are one input with `messages`; others are text or token ids >= 0.
      * Contents hold no NUL. Detokenize: one input with tokens. Ready for the engine as they are.
      */
     const struct ruvllm_input *inputs;
@@ -95,8 +94,8 @@ struct rv_api_request {
 /*
  * Reads the `len` bytes of `body` (the caller limits them) as a request of this kind. *out is the caller's, freed with
  * rv_api_request_free; the body is not needed any more. On failure *out is NULL and `err` says which field and why:
- * RUVLLM_INVALID with http_status 400, or RUVLLM_NO_MEMORY with 503. At most about 2 * len + 16 * RV_API_MAX_VALUES
- * bytes are allocated, and what breaks a limit is refused before memory is taken for it.
+ * RUVLLM_INVALID with http_status 400, or RUVLLM_NO_MEMORY with 503. What breaks a limit is refused before memory is
+ * taken for it; a request uses about 2 * len + 20 * RV_API_MAX_VALUES bytes at most.
  */
 RV_CHECKED ruvllm_status rv_api_request_parse(enum rv_api_kind kind, const char *body, size_t len,
                                               struct rv_api_request **out, struct rv_api_error *err);

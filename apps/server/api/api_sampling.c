@@ -201,20 +201,19 @@ void rv_api_sampling_n(struct rv_api_fields *body, struct rv_api_request *reques
                            request->n_inputs, RV_API_MAX_CHOICES);
 }
 
-bool rv_api_sampling_session_id(struct rv_api_fields *body, const char *name, const char **out)
+/* A session's id: a name that is safe as part of a file's name. */
+static void read_session(struct rv_api_fields *body, struct rv_api_request *request)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     const char *id;
 
-    if (!rv_api_fields_string(body, name, 1, RV_API_MAX_NAME, &id))
-        return false;
-    if (id[strspn(id, allowed)] || id[0] == '.') {
-        rv_api_fields_fail(body->reader, name, "invalid_value",
-                           "'%s' must be made of letters, digits, '.', '_' and '-', and not begin with '.'", name);
-        return false;
-    }
-    *out = id;
-    return true;
+    if (!rv_api_fields_string(body, "session", 1, RV_API_MAX_NAME, &id))
+        return;
+    if (id[strspn(id, allowed)] || id[0] == '.')
+        rv_api_fields_fail(body->reader, "session", "invalid_value",
+                           "'session' must be made of letters, digits, '.', '_' and '-', and not begin with '.'");
+    else
+        request->session = id;
 }
 
 static void read_kv(struct rv_api_fields *body, struct rv_api_request *request)
@@ -270,7 +269,7 @@ void rv_api_sampling_serving(struct rv_api_fields *body, struct rv_api_request *
 
     rv_api_fields_string(body, "user", 0, MAX_USER, &request->user);
     read_metadata(body, request);
-    (void)rv_api_sampling_session_id(body, "session", &request->session); // absent is fine; a failure sticks
+    read_session(body, request);
     read_kv(body, request);
     rv_api_fields_int32(body, "priority", -10, 10, &request->priority);
     rv_api_fields_bool(body, "prompt_cache", &prompt_cache);

@@ -20,7 +20,4 @@ void rv_api_sampling_max_tokens(struct rv_api_fields *body, const char *name, st
 void rv_api_sampling_stream(struct rv_api_fields *body, struct rv_api_request *request);
 /* n, whose product with the number of inputs is limited: read those before. */
 void rv_api_sampling_n(struct rv_api_fields *body, struct rv_api_request *request);
-/* A session's id: a name that is safe as part of a file's name. */
-bool rv_api_sampling_session_id(struct rv_api_fields *body, const char *name, const char **out);
-
 #endif

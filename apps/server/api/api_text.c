@@ -1,7 +1,6 @@
-/* POST /v1/tokenize, /v1/detokenize and /v1/sessions. */
+/* POST /v1/tokenize and /v1/detokenize. */
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
-#include "server/api/api_sampling.h"
 
 /* How text becomes tokens; nothing to say about a conversation, whose template decides, or about ids. */
 static void read_text_options(struct rv_api_fields *body, struct rv_api_request *request)
@@ -49,17 +48,4 @@ void rv_api_detokenize_read(struct rv_api_fields *body, struct rv_api_request *r
     rv_api_fields_only(body, tables, 1);
     rv_api_input_tokens(body, "tokens", request);
     rv_api_fields_bool(body, "with_special", &request->with_special);
-}
-
-void rv_api_session_read(struct rv_api_fields *body, struct rv_api_request *request)
-{
-    static const struct rv_api_field known[] = {
-        {.name = "id"}, {.name = "prompt"}, {.name = "messages"}, {.name = NULL}};
-    static const struct rv_api_field *const tables[] = {known, rv_api_sampling_serving_fields};
-
-    rv_api_fields_only(body, tables, 2);
-    rv_api_fields_require(body, "id");
-    rv_api_input_either(body, request);
-    rv_api_sampling_serving(body, request);
-    (void)rv_api_sampling_session_id(body, "id", &request->session); // a failure sticks
 }
