@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ANSWER_MAX = 64 << 10 };
@@ -241,6 +243,26 @@ static void a_peer_that_has_said_all_still_gets_a_complete_answer(void **state)
     http_fixture_stop(f, 100);
 }
 
+/* Writing to a peer that reset raises SIGPIPE, whose default would end this program. */
+static void a_peer_that_resets_in_the_middle_of_an_answer_ends_only_itself(void **state)
+{
+    struct http_fixture *f = *state;
+    struct linger reset = {.l_onoff = 1};
+    char piece[4096];
+    int fd;
+
+    http_fixture_start(f);
+    for (int i = 0; i < 20; i++) {
+        fd = http_fixture_connect(f);
+        http_fixture_send(fd, "GET /flood HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_true(recv(fd, piece, sizeof(piece), 0) > 0);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        close(fd);
+    }
+    assert_int_equal(http_fixture_wait(&f->n_ends[RV_HTTP_END_GONE], 20, 2000), 20);
+    http_fixture_stop(f, 100);
+}
+
 /* ---- other threads ---------------------------------------------------------------------------- */
 
 enum { N_POSTERS = 4, N_POSTS = 25000 };
@@ -428,6 +450,71 @@ static void an_inherited_socket_is_used_and_a_wrong_one_refused(void **state)
     http_fixture_stop(f, 100);
 }
 
+static void ipv6_is_listened_to_as_ipv4_is(void **state)
+{
+    struct http_fixture *f = *state;
+    static const char *const addresses[] = {"127.0.0.1:0", "[::1]:0"};
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    char answer[ANSWER_MAX];
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        skip(); // a machine without IPv6
+    close(fd);
+    f->config.addresses = addresses;
+    f->config.n_addresses = 2;
+    http_fixture_start(f);
+    address.sin6_port = htons((uint16_t)rv_http_server_port(f->server, 1));
+    fd = socket(AF_INET6, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: [::1]:80\r\n\r\n");
+    http_fixture_read_answer(fd, answer, sizeof(answer));
+    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    close(fd);
+    http_fixture_stop(f, 100);
+}
+
+/* Time on a processor, of all threads. */
+static double cpu_ms(void)
+{
+    return (double)clock() * 1000 / CLOCKS_PER_SEC;
+}
+
+static void without_descriptors_accepting_waits_and_goes_on_later(void **state)
+{
+    struct http_fixture *f = *state;
+    struct rlimit before, low;
+    char answer[ANSWER_MAX];
+    double spent_ms;
+    int fd;
+
+    http_fixture_start(f);
+    fd = http_fixture_connect(f); // to know the next free descriptor
+    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_fixture_read_answer(fd, answer, sizeof(answer));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = (rlim_t)fd + 3; // one for a client; its other end finds none
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    close(fd);
+    while (rv_http_server_n_connections(f->server) > 0)
+        poll(NULL, 0, 1);
+    low.rlim_cur = (rlim_t)fd + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    fd = http_fixture_connect(f);
+    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    spent_ms = cpu_ms();
+    poll(NULL, 0, 250);
+    spent_ms = cpu_ms() - spent_ms;
+    assert_int_equal(rv_http_server_n_connections(f->server), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(spent_ms < 100);
+    http_fixture_read_answer(fd, answer, sizeof(answer));
+    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    close(fd);
+    http_fixture_stop(f, 100);
+}
+
 static void an_address_that_cannot_be_used_is_named(void **state)
 {
     struct http_fixture *f = *state;
@@ -455,12 +542,15 @@ int main(void)
         CASE(silent_event_streams_are_pinged),
         CASE(a_peer_that_goes_is_noticed_at_once),
         CASE(a_peer_that_has_said_all_still_gets_a_complete_answer),
+        CASE(a_peer_that_resets_in_the_middle_of_an_answer_ends_only_itself),
         CASE(posts_of_many_threads_run_on_the_servers),
         CASE(timers_run_again_and_again),
         CASE(draining_lets_answers_end_and_closes_what_idles),
         CASE(draining_cuts_off_what_takes_too_long),
         CASE(a_unix_socket_serves_too_and_its_leftover_is_replaced),
         CASE(an_inherited_socket_is_used_and_a_wrong_one_refused),
+        CASE(ipv6_is_listened_to_as_ipv4_is),
+        CASE(without_descriptors_accepting_waits_and_goes_on_later),
         CASE(an_address_that_cannot_be_used_is_named),
     };
 #undef CASE
