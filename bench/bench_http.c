@@ -6,6 +6,7 @@
  *     http.idle.streams=       how many were opened
  *     http.idle.rss_mib=       by how much the server's memory grew for them
  *     http.idle.cpu_percent=   of a core, in the server, while every stream gets one event a second
+ *     http.idle.events_per_s=  that arrived meanwhile, in all
  *     http.healthz.rps=        requests a second over 64 kept connections, one thread in each process
  *
  * Both ends count as descriptors: `ulimit -n` must allow a little more than the streams in each process.
@@ -29,6 +30,9 @@
 #include <unistd.h>
 
 enum { STREAMS_MAX = 100000, N_KEPT = 64, HEALTHZ_SECONDS = 3, SLICES = 20 };
+
+static const char token_event[] = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"}}]}\n\n";
+enum { CHUNK_BYTES = sizeof(token_event) - 1 + 6 }; // with its length and line ends
 
 /* ---- the server ------------------------------------------------------------------------------- */
 
@@ -67,13 +71,12 @@ static void on_end(void *user, struct rv_http_exchange *exchange, enum rv_http_e
 /* One event a second to each, a slice of the streams at a time. */
 static void send_events(void *user)
 {
-    static const char event[] = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"}}]}\n\n";
     struct streams *streams = user;
     size_t n = (streams->n + SLICES - 1) / SLICES;
 
     for (size_t i = 0; i < n && streams->n > 0; i++) {
         streams->next = (streams->next + 1) % streams->n;
-        rv_http_exchange_write(streams->open[streams->next], event, sizeof(event) - 1);
+        rv_http_exchange_write(streams->open[streams->next], token_event, sizeof(token_event) - 1);
     }
 }
 
@@ -156,20 +159,26 @@ static double cpu_seconds(pid_t pid)
     return (double)(stat_of(pid, 14) + stat_of(pid, 15)) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* Reads and forgets whatever comes until the time is over. */
-static void read_for(int set, int64_t ms)
+/* Reads whatever comes until the time is over; how many bytes it was. */
+static size_t read_for(int set, int64_t ms)
 {
     struct epoll_event events[256];
     int64_t until_us = rv_clock_us() + ms * 1000;
     char piece[16384];
+    size_t total = 0;
+    ssize_t len;
 
     while (rv_clock_us() < until_us) {
         int n = epoll_wait(set, events, 256, 20);
 
-        for (int i = 0; i < n; i++)
-            if (recv(events[i].data.fd, piece, sizeof(piece), MSG_DONTWAIT) == 0)
+        for (int i = 0; i < n; i++) {
+            len = recv(events[i].data.fd, piece, sizeof(piece), MSG_DONTWAIT);
+            if (len == 0)
                 exit(1);
+            total += len > 0 ? (size_t)len : 0;
+        }
     }
+    return total;
 }
 
 static void add_to(int set, int fd)
@@ -182,7 +191,8 @@ static void add_to(int set, int fd)
 static void bench_idle(pid_t server, int port, int n_streams, int seconds)
 {
     int set = epoll_create1(0);
-    double before_mib = rss_mib(server), cpu_s;
+    double before_mib = rss_mib(server), cpu_s, elapsed_s;
+    size_t n_bytes;
     int64_t start_us;
 
     for (int i = 0; i < n_streams; i++) {
@@ -197,11 +207,13 @@ static void bench_idle(pid_t server, int port, int n_streams, int seconds)
     read_for(set, 2000);
     start_us = rv_clock_us();
     cpu_s = cpu_seconds(server);
-    read_for(set, (int64_t)seconds * 1000);
+    n_bytes = read_for(set, (int64_t)seconds * 1000);
     cpu_s = cpu_seconds(server) - cpu_s;
+    elapsed_s = (double)(rv_clock_us() - start_us) / 1e6;
     printf("http.idle.streams=%d\n", n_streams);
     printf("http.idle.rss_mib=%.1f\n", rss_mib(server) - before_mib);
-    printf("http.idle.cpu_percent=%.1f\n", 100 * cpu_s / ((double)(rv_clock_us() - start_us) / 1e6));
+    printf("http.idle.cpu_percent=%.1f\n", 100 * cpu_s / elapsed_s);
+    printf("http.idle.events_per_s=%.0f\n", (double)n_bytes / CHUNK_BYTES / elapsed_s);
     close(set);
 }
 

@@ -151,6 +151,7 @@ static void on_complete(struct rv_http_connection *connection)
 {
     const struct rv_http_config *config = &connection->loop->config;
 
+    RV_ASSERT(connection->exchange); // a request is complete after its head
     connection->exchange->is_complete = true;
     connection->state = RV_HTTP_CONNECTION_ANSWER;
     clear_deadline(connection);
@@ -389,7 +390,7 @@ void rv_http_connection_settle(struct rv_http_connection *connection)
     if (n_waiting > 0)
         return;
     if (connection->state == RV_HTTP_CONNECTION_CLOSING ||
-        (connection->state == RV_HTTP_CONNECTION_ANSWER && exchange->has_ended))
+        (connection->state == RV_HTTP_CONNECTION_ANSWER && exchange && exchange->has_ended))
         on_sent(connection);
 }
 
