@@ -349,6 +349,7 @@ static void too_many_connections_are_told_so(void **state)
     http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
     http_fixture_read(fd, answer, sizeof(answer), 2000, &is_closed);
     assert_true(is_closed && begins_with(answer, "HTTP/1.1 503 "));
+    assert_non_null(strstr(answer, "retry-after: 1\r\n"));
     close(fd);
     http_fixture_send(kept[1], "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
     http_fixture_read_answer(kept[1], answer, sizeof(answer));
