@@ -91,7 +91,8 @@ listener = socket.create_server(("127.0.0.1", 0))
 notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); notify.bind(sys.argv[1] + "/notify")
 child = os.fork()
 if child == 0:
-    os.dup2(listener.fileno(), 3, inheritable=True)
+    if listener.fileno() == 3: os.set_inheritable(3, True)
+    else: os.dup2(listener.fileno(), 3, inheritable=True)
     os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()), NOTIFY_SOCKET=sys.argv[1] + "/notify", WATCHDOG_USEC="200000")
     os.execv(sys.argv[2], [sys.argv[2], "serve", sys.argv[3], "--store", "none", "--threads", "1"])
 notify.settimeout(20)
@@ -132,7 +133,7 @@ describe("models", () => {
     });
 
     it("keeps within the memory budget by unloading what nobody uses", async () => {
-        const args = [`a=${models.text}`, `b=${models.text}`, "--threads", "1", "--kv-bytes", "4M", "--memory-budget", "12M"];
+        const args = [`a=${models.text}`, `b=${models.text}`, "--threads", "1", "--kv-bytes", "4M", "--memory-budget", "9M"];
         const server = await Server.start(args);
         for (const model of ["b", "a", "b"]) {
             const reply = await server.post("/v1/completions", { model, prompt: "Once", max_tokens: 2 });

@@ -81,9 +81,14 @@ static void write_refusal(struct rv_http_connection *connection, int status, con
     const struct rv_http_config *config = &connection->loop->config;
     struct rv_http_answer answer = {
         .status = status, .content_type = "text/plain; charset=utf-8", .framing = RV_HTTP_ANSWER_LENGTH};
+    static const char later[] = "retry-after: 1\r\n";
     struct evbuffer *out = output_of(connection);
     char body[REFUSAL_MAX];
 
+    if (status == 503) {
+        answer.extra = later;
+        answer.extra_len = sizeof(later) - 1;
+    }
     if (config->on_refusal) {
         answer.content_type = "application/json";
         answer.content_length = config->on_refusal(config->user, status, why, body, sizeof(body));
@@ -151,6 +156,7 @@ static void on_complete(struct rv_http_connection *connection)
 {
     const struct rv_http_config *config = &connection->loop->config;
 
+    RV_ASSERT(connection->exchange); // a request is complete after its head
     connection->exchange->is_complete = true;
     connection->state = RV_HTTP_CONNECTION_ANSWER;
     clear_deadline(connection);
@@ -389,7 +395,7 @@ void rv_http_connection_settle(struct rv_http_connection *connection)
     if (n_waiting > 0)
         return;
     if (connection->state == RV_HTTP_CONNECTION_CLOSING ||
-        (connection->state == RV_HTTP_CONNECTION_ANSWER && exchange->has_ended))
+        (connection->state == RV_HTTP_CONNECTION_ANSWER && exchange && exchange->has_ended))
         on_sent(connection);
 }
 

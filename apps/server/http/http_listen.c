@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -82,7 +83,8 @@ static bool split(const char *address, char *host, size_t host_cap, const char *
 {
     const char *colon = strrchr(address, ':'), *begin = address, *end = colon;
 
-    if (!colon || colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+    if (!colon || colon[1] == '\0' || strlen(colon + 1) > 5 || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+        strtol(colon + 1, NULL, 10) > 65535)
         return false;
     if (address[0] == '[') {
         begin++;
