@@ -72,7 +72,7 @@ class Stub {
         if (this.behaviour.key && request.headers.authorization !== `Bearer ${this.behaviour.key}`)
             return this.fail(response, 401, "a key is needed");
         if (path === "/v1/models") return this.serveModels(response);
-        if (path.startsWith("/v1/sessions")) return this.serveSessions(request.method, path.slice(13), response);
+        if (path.startsWith("/v1/sessions")) return this.serveSessions(request.method, path.slice("/v1/sessions".length), response);
         if (path === "/v1/chat/completions") return this.serveChat(JSON.parse(await bodyOf(request)), response);
         return this.fail(response, 404, "no such route");
     }
@@ -127,7 +127,7 @@ class Stub {
         send({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] });
         response.write(": ping\n\n");
         for (const [i, content] of pieces.entries()) {
-            if (i === cutAfter) return response.destroy(), null;
+            if (i === cutAfter) return await sleep(100), response.destroy(), null; // what was sent must arrive first
             if (i === errorAfter) return response.end(`data: ${JSON.stringify({ error: { message: "the model fell over", type: "server_error" } })}\n\n`), null;
             if (response.destroyed) return null;
             send({ choices: [{ index: 0, delta: { content } }] });
