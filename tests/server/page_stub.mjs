@@ -1,6 +1,6 @@
-// A stand-in for `ruvllm serve`, for the page's own tests only: it computes nothing. It serves the page's files under the
-// Content-Security-Policy of the server and answers the routes the page uses with what a test puts into `behaviour`, so that the
-// page can be shown what a healthy server seldom does: refusals, cuts, pauses, hostile text.
+// A stand-in for `ruvllm serve`, for the page's own tests only: it computes nothing. It serves the page's files under
+// the Content-Security-Policy of the server and answers the routes the page uses with what a test puts into
+// `behaviour`, so that the page can be shown what a healthy server seldom does: refusals, cuts, pauses, hostile text.
 import { createServer } from "node:http";
 import { readFileSync, readdirSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -8,8 +8,14 @@ import { extname, join } from "node:path";
 const TYPES = { ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml" };
 
 export const POLICY = [
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
-    "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
 ].join("; ");
 
 export const DEFAULTS = {
@@ -28,8 +34,8 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function filesOf(folder) {
     const files = new Map();
-    for (const name of readdirSync(folder)) files.set(`/${name}`, readFileSync(join(folder, name)));
-    files.set("/", files.get("/index.html"));
+    for (const name of readdirSync(folder)) files.set(`/page/${name}`, readFileSync(join(folder, name)));
+    files.set("/", files.get("/page/index.html"));
     return files;
 }
 
@@ -63,7 +69,12 @@ class Stub {
     }
 
     fail(response, status, message, more = {}, headers = {}) {
-        this.json(response, status, { error: { message, type: "stub_error", param: null, code: null, ...more } }, headers);
+        this.json(
+            response,
+            status,
+            { error: { message, type: "stub_error", param: null, code: null, ...more } },
+            headers,
+        );
     }
 
     async serve(request, response) {
@@ -72,7 +83,8 @@ class Stub {
         if (this.behaviour.key && request.headers.authorization !== `Bearer ${this.behaviour.key}`)
             return this.fail(response, 401, "a key is needed");
         if (path === "/v1/models") return this.serveModels(response);
-        if (path.startsWith("/v1/sessions")) return this.serveSessions(request.method, path.slice("/v1/sessions".length), response);
+        if (path.startsWith("/v1/sessions"))
+            return this.serveSessions(request.method, path.slice("/v1/sessions".length), response);
         if (path === "/v1/chat/completions") return this.serveChat(JSON.parse(await bodyOf(request)), response);
         return this.fail(response, 404, "no such route");
     }
@@ -81,12 +93,22 @@ class Stub {
         const content = this.files.get(path);
         response.setHeader("Content-Security-Policy", POLICY);
         if (!content) return this.fail(response, 404, "no such file");
-        response.writeHead(200, { "Content-Type": TYPES[extname(path) || ".html"], "X-Content-Type-Options": "nosniff" });
+        response.writeHead(200, {
+            "Content-Type": TYPES[extname(path) || ".html"],
+            "X-Content-Type-Options": "nosniff",
+        });
         response.end(content);
     }
 
     serveModels(response) {
-        const model = (id) => ({ id, object: "model", created: 0, owned_by: "stub", context_length: this.behaviour.context });
+        const model = (id) => ({
+            id,
+            object: "model",
+            created: 0,
+            owned_by: "stub",
+            loaded: true,
+            context: this.behaviour.context,
+        });
         this.json(response, 200, { object: "list", data: [model("stub-small"), model("stub-large")] });
     }
 
@@ -105,7 +127,8 @@ class Stub {
     async serveChat(body, response) {
         this.chats.push(body);
         const failure = this.behaviour.failures.shift();
-        if (failure) return this.fail(response, failure.status, failure.message ?? "refused", failure.error, failure.headers);
+        if (failure)
+            return this.fail(response, failure.status, failure.message ?? "refused", failure.error, failure.headers);
         response.on("close", () => response.writableFinished || this.n_aborted++);
         response.writeHead(200, { "Content-Type": "text/event-stream" });
         const text = await this.stream(body, response);
@@ -115,7 +138,17 @@ class Stub {
     keep(body, text) {
         const now = Math.floor(Date.now() / 1000);
         const messages = [...body.messages, { role: "assistant", content: text }];
-        this.sessions.set(body.session, { id: body.session, object: "session", title: "", model: body.model, created: now, updated: now, messages });
+        const title = messages.find((message) => message.role === "user").content.slice(0, 80);
+        const session = {
+            id: body.session,
+            object: "session",
+            created: now,
+            updated: now,
+            model: body.model,
+            title,
+            messages,
+        };
+        this.sessions.set(body.session, session);
     }
 
     /* Resolves to the text when all of it was sent. */
@@ -123,12 +156,21 @@ class Stub {
         const { answer, pieceLength, pauseMs, cutAfter, errorAfter } = this.behaviour;
         const text = typeof answer === "function" ? answer(body) : answer;
         const pieces = text.match(new RegExp(`[^]{1,${pieceLength}}`, "gu")) ?? [];
-        const send = (value) => response.write(`data: ${JSON.stringify({ object: "chat.completion.chunk", model: body.model, ...value })}\n\n`);
+        const send = (value) =>
+            response.write(
+                `data: ${JSON.stringify({ object: "chat.completion.chunk", model: body.model, ...value })}\n\n`,
+            );
         send({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] });
         response.write(": ping\n\n");
         for (const [i, content] of pieces.entries()) {
-            if (i === cutAfter) return await sleep(100), response.destroy(), null; // what was sent must arrive first
-            if (i === errorAfter) return response.end(`data: ${JSON.stringify({ error: { message: "the model fell over", type: "server_error" } })}\n\n`), null;
+            if (i === cutAfter) return (await sleep(100), response.destroy(), null); // what was sent must arrive first
+            if (i === errorAfter)
+                return (
+                    response.end(
+                        `data: ${JSON.stringify({ error: { message: "the model fell over", type: "server_error" } })}\n\n`,
+                    ),
+                    null
+                );
             if (response.destroyed) return null;
             send({ choices: [{ index: 0, delta: { content } }] });
             if (pauseMs) await sleep(pauseMs);
@@ -141,11 +183,13 @@ class Stub {
     }
 
     listen(port = 0) {
-        return new Promise((resolve) => this.server.listen(port, "127.0.0.1", () => {
-            this.port = this.server.address().port;
-            this.url = `http://127.0.0.1:${this.port}/`;
-            resolve();
-        }));
+        return new Promise((resolve) =>
+            this.server.listen(port, "127.0.0.1", () => {
+                this.port = this.server.address().port;
+                this.url = `http://127.0.0.1:${this.port}/`;
+                resolve();
+            }),
+        );
     }
 
     close() {

@@ -1,6 +1,7 @@
 /*
- * The server, as the page sees it: one function a route. Every failure is an ApiError with a sentence for the user and a hint
- * what to do; nobody above looks at statuses or bodies.
+ * The server, as the page sees it: one function a route. Every failure is an ApiError with a sentence for the user and
+ * a hint what to do; nobody above looks at statuses or bodies. Addresses are relative, so that the page may live below
+ * a path of a proxy.
  */
 import { readKey } from "./store.js";
 
@@ -16,8 +17,12 @@ export class ApiError extends Error {
     }
 }
 
-const gone = () => new ApiError("gone", "The server does not answer.",
-    "Check that ruvllm serve is running and that this address is right, then try again.");
+const gone = () =>
+    new ApiError(
+        "gone",
+        "The server does not answer.",
+        "Check that ruvllm serve is running and that this address is right, then try again.",
+    );
 
 const BY_STATUS = {
     401: ["key", "The server asks for a key.", "Enter a key made with ruvllm key create."],
@@ -37,12 +42,20 @@ function errorFrom(status, error, retryAfter) {
     const detail = typeof error?.message === "string" ? error.message : "";
     const more = { status, detail, retryAfter };
     if (error?.code === "context_length_exceeded")
-        return new ApiError("context", "The conversation does not fit into the model’s context.",
-            "Start a new chat, edit an earlier message to go on from there, or lower the maximum of tokens in the settings.", more);
+        return new ApiError(
+            "context",
+            "The conversation does not fit into the model’s context.",
+            "Start a new chat, edit an earlier message to go on from there, or lower the maximum of tokens.",
+            more,
+        );
     if (BY_STATUS[status]) return new ApiError(...BY_STATUS[status], more);
     if (status >= 500)
-        return new ApiError(status === 503 ? "busy" : "server", "The server could not do it.",
-            "Try again; if it stays so, the server’s log tells more.", more);
+        return new ApiError(
+            status === 503 ? "busy" : "server",
+            "The server could not do it.",
+            "Try again; if it stays so, the server’s log tells more.",
+            more,
+        );
     return new ApiError("refused", "The server refused the request.", "Check the settings, then try again.", more);
 }
 
@@ -64,7 +77,12 @@ async function request(method, path, { body, signal } = {}) {
     let response;
     try {
         response = await fetch(path, {
-            method, headers, signal, cache: "no-store", credentials: "omit", redirect: "error",
+            method,
+            headers,
+            signal,
+            cache: "no-store",
+            credentials: "omit",
+            redirect: "error",
             body: body === undefined ? undefined : JSON.stringify(body),
         });
     } catch (error) {
@@ -79,14 +97,20 @@ async function requestJson(method, path, options) {
     try {
         return await response.json();
     } catch {
-        throw new ApiError("server", "The server’s answer cannot be read.", "Check that this address is a ruvllm server.");
+        throw new ApiError(
+            "server",
+            "The server’s answer cannot be read.",
+            "Check that this address is a ruvllm server.",
+        );
     }
 }
 
-/* Models as {id, context}; context is the number of tokens the model takes, or null when the server does not say. */
+/*
+ * Models as {id, context}; context is the number of tokens a model takes, or null while the server has not loaded it.
+ */
 export async function listModels() {
-    const list = await requestJson("GET", "/v1/models");
-    return (list.data ?? []).map((model) => ({ id: model.id, context: model.context_length ?? model.max_model_len ?? null }));
+    const list = await requestJson("GET", "v1/models");
+    return (list.data ?? []).map((model) => ({ id: model.id, context: model.context ?? null }));
 }
 
 const isMissing = (error) => error.status === 404 || error.status === 501;
@@ -103,13 +127,13 @@ async function orNull(promise) {
 
 /* Conversations on the server as {id, title, model, updated}, or null when this server keeps none. */
 export async function listSessions() {
-    const list = await orNull(requestJson("GET", "/v1/sessions"));
+    const list = await orNull(requestJson("GET", "v1/sessions"));
     return list && (list.data ?? []).map(sessionFrom);
 }
 
 /* One conversation with its messages, or null when the server does not have it or not its words. */
 export async function readSession(id) {
-    const session = await orNull(requestJson("GET", `/v1/sessions/${encodeURIComponent(id)}`));
+    const session = await orNull(requestJson("GET", `v1/sessions/${encodeURIComponent(id)}`));
     return session && Array.isArray(session.messages) ? { ...sessionFrom(session), messages: session.messages } : null;
 }
 
@@ -119,13 +143,13 @@ function sessionFrom({ id, title, model, created, updated }) {
 }
 
 /* One that is not there is as good as deleted. */
-export const deleteSession = (id) => orNull(request("DELETE", `/v1/sessions/${encodeURIComponent(id)}`));
+export const deleteSession = (id) => orNull(request("DELETE", `v1/sessions/${encodeURIComponent(id)}`));
 
 /* ---- streaming ---- */
 
 /*
- * Cuts a stream of bytes into events and yields the data of each. Lines may end in any of the three ways and be cut anywhere,
- * also within a character; lines that begin with a colon are pings.
+ * Cuts a stream of bytes into events and yields the data of each. Lines may end in any of the three ways and be cut
+ * anywhere, also within a character; lines that begin with a colon are pings.
  */
 export async function* eventsOf(stream) {
     const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
@@ -147,20 +171,21 @@ export async function* eventsOf(stream) {
             }
         }
     } finally {
-        reader.read().catch(() => {}); // who stops early leaves the end of the stream unread, which would hold the connection
+        reader.read().catch(() => {}); // who stops early would leave the end unread and hold the connection
     }
 }
 
 /*
- * Sends a chat request and calls onText(piece) as the answer comes. Returns {finish, usage, model, firstMs, totalMs, textMs}:
- * finish and usage as the server gave them, firstMs to the first piece, textMs between the first and the last, both null when
- * nothing came. A stream that ends before it says it is finished is an error of kind `cut`.
+ * Sends a chat request and calls onText(piece) as the answer comes. Returns {finish, usage, model, firstMs, totalMs,
+ * textMs}: finish and usage as the server gave them, firstMs to the first piece, textMs between the first and the
+ * last, both null when nothing came. A stream that ends before it says it is finished is an error of kind `cut`.
  */
 export async function streamChat(body, { signal, onText }) {
     const began = performance.now();
     const result = { finish: null, usage: null, model: body.model, firstMs: null, textMs: null, totalMs: 0 };
-    const response = await request("POST", "/v1/chat/completions", {
-        signal, body: { ...body, stream: true, stream_options: { include_usage: true } },
+    const response = await request("POST", "v1/chat/completions", {
+        signal,
+        body: { ...body, stream: true, stream_options: { include_usage: true } },
     });
     try {
         for await (const data of eventsOf(response.body)) {
@@ -176,8 +201,12 @@ export async function streamChat(body, { signal, onText }) {
     return result;
 }
 
-const cut = () => new ApiError("cut", "The connection ended before the answer did.",
-    "What came so far is kept. Check that the server is running, then regenerate the answer.");
+const cut = () =>
+    new ApiError(
+        "cut",
+        "The connection ended before the answer did.",
+        "What came so far is kept. Check that the server is running, then regenerate the answer.",
+    );
 
 /* An error in the middle of a stream has no status of its own. */
 const STATUS_OF_TYPE = { authentication_error: 401, invalid_request_error: 400, rate_limit_error: 429 };

@@ -1,6 +1,7 @@
 /*
- * The page: puts the parts together and holds what they share, which is the open conversation, the models and the list of
- * sessions. Everything that fails ends in showError(), everything the user does begins in one of the functions below `actions`.
+ * The page: puts the parts together and holds what they share, which is the open conversation, the models and the list
+ * of sessions. Everything that fails ends in showError(), everything the user does begins in one of the functions
+ * below `actions`.
  */
 import * as api from "./api.js";
 import * as store from "./store.js";
@@ -43,7 +44,10 @@ function announce(text) {
 function save(session) {
     if (session.messages.length === 0) return;
     if (!store.saveSession(session))
-        view.showError({ message: "The browser’s storage is full.", hint: "Export conversations you want to keep and delete some of them." });
+        view.showError({
+            message: "The browser’s storage is full.",
+            hint: "Export conversations you want to keep and delete some of them.",
+        });
 }
 
 function open(session) {
@@ -82,6 +86,7 @@ function hooksFor(session) {
         changed: () => {
             save(session);
             refresh();
+            learnContext();
         },
         failed: ifShown(showFailure),
         askKey,
@@ -142,7 +147,8 @@ function showContext(session) {
         meter.high = limit * 0.85;
         meter.value = used;
     }
-    byId("context-text").textContent = limit === null ? `${used.toLocaleString()} tokens` : `${used.toLocaleString()} / ${limit.toLocaleString()}`;
+    byId("context-text").textContent =
+        limit === null ? `${used.toLocaleString()} tokens` : `${used.toLocaleString()} / ${limit.toLocaleString()}`;
 }
 
 /* Ours and the server's; of one that is in both lists ours knows more. */
@@ -165,6 +171,19 @@ async function loadModels() {
     showModels();
     if (models.length === 0)
         throw new api.ApiError("model", "The server has no model.", "Start it with one: ruvllm serve model.gguf.");
+}
+
+/* A model says how much it takes once it is loaded, which a first answer does. */
+async function learnContext() {
+    const model = models.find((each) => each.id === picker.value);
+    if (!model || model.context !== null) return;
+    try {
+        const list = await api.listModels();
+        model.context = list.find((each) => each.id === model.id)?.context ?? null;
+        showContext(current.session);
+    } catch {
+        /* the meter goes without its limit until the next answer */
+    }
 }
 
 /* Models and sessions; asked for at the start and whenever the key changes. */
@@ -194,8 +213,17 @@ async function openById(id) {
     try {
         const session = await api.readSession(id);
         if (!session)
-            throw new api.ApiError("refused", "The server does not give out the words of this conversation.", "It can only be opened in the browser it was held in.");
-        open({ ...store.newSession(session.model), ...session, system: systemOf(session.messages), messages: wordsOf(session.messages) });
+            throw new api.ApiError(
+                "refused",
+                "The server does not give out the words of this conversation.",
+                "It can only be opened in the browser it was held in.",
+            );
+        open({
+            ...store.newSession(session.model),
+            ...session,
+            system: systemOf(session.messages),
+            messages: wordsOf(session.messages),
+        });
     } catch (error) {
         view.showError(error);
     }
@@ -212,7 +240,8 @@ function restored(session) {
 }
 
 const systemOf = (messages) => messages.find((message) => message.role === "system")?.content ?? "";
-const wordsOf = (messages) => messages.filter((message) => message.role !== "system").map((message) => ({ finish: "stop", ...message }));
+const wordsOf = (messages) =>
+    messages.filter((message) => message.role !== "system").map((message) => ({ finish: "stop", ...message }));
 
 function renameSession(id, title) {
     const session = current.session.id === id ? current.session : store.readSession(id);
@@ -283,7 +312,8 @@ function onKey(event) {
         event.preventDefault();
         newChat();
     } else if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
-        if (sidebar.isDrawerOpen) sidebar.setDrawer(false);
+        if (byId("export").open) byId("export").removeAttribute("open");
+        else if (sidebar.isDrawerOpen) sidebar.setDrawer(false);
         else if (current.isBusy) current.stop();
     }
 }
@@ -308,6 +338,9 @@ function start() {
     picker.addEventListener("change", () => {
         store.saveSettings({ ...store.readSettings(), model: picker.value });
         refresh();
+    });
+    document.addEventListener("click", (event) => {
+        if (!byId("export").contains(event.target)) byId("export").removeAttribute("open");
     });
     input.addEventListener("input", grow);
     input.addEventListener("keydown", onInputKey);

@@ -1,6 +1,6 @@
 /*
- * The conversation on the screen: messages, their buttons, the error below them. It changes nothing but nodes: what a button
- * does is in the `actions` it is given (regenerate(), edit(index, text)).
+ * The conversation on the screen: messages, their buttons, the error below them. It changes nothing but nodes: what a
+ * button does is in the `actions` it is given (regenerate(), edit(index, text)).
  */
 import { MarkdownView } from "./markdown.js";
 import { byId, copyFrom, el, icon, iconButton } from "./dom.js";
@@ -71,9 +71,16 @@ export class ChatView {
     userView(message, index) {
         const body = el("div", { class: "body plain", text: message.content });
         const item = el("li", { class: "message user" }, el("h2", { class: "sr-only", text: "You" }), body);
-        item.append(el("div", { class: "tools" },
-            this.copyButton(() => message.content),
-            iconButton("edit", "Edit and send again", () => this.startEdit(item, body, message, index), { class: "icon-button changes" })));
+        item.append(
+            el(
+                "div",
+                { class: "tools" },
+                this.copyButton(() => message.content),
+                iconButton("edit", "Edit and send again", () => this.startEdit(item, body, message, index), {
+                    class: "icon-button changes",
+                }),
+            ),
+        );
         return { item };
     }
 
@@ -81,14 +88,26 @@ export class ChatView {
         const body = el("div", { class: "body prose" });
         const stats = el("span", { class: "stats" });
         const view = { body, stats, markdown: new MarkdownView(body), text: message.content };
-        view.item = el("li", { class: "message answer" },
-            el("h2", { class: "who", text: message.model || "Answer" }), body,
-            el("div", { class: "tools" },
+        view.item = el(
+            "li",
+            { class: "message answer" },
+            el("h2", { class: "who", text: message.model || "Answer" }),
+            body,
+            el(
+                "div",
+                { class: "tools" },
                 this.copyButton(() => view.text),
-                iconButton("redo", "Regenerate this answer", () => this.actions.regenerate(), { class: "icon-button changes only-last" }),
-                /* The place of the votes on this answer (good, bad, correct it). Empty until the server learns from feedback. */
+                iconButton("redo", "Regenerate this answer", () => this.actions.regenerate(), {
+                    class: "icon-button changes only-last",
+                }),
+                /*
+                 * The place of the votes on this answer (good, bad, correct it). Empty until the server learns from
+                 * feedback.
+                 */
                 el("div", { class: "votes", hidden: true }),
-                stats));
+                stats,
+            ),
+        );
         view.markdown.update(message.content);
         this.showStats(view, message);
         return view;
@@ -139,14 +158,18 @@ export class ChatView {
         if (message.usage) parts.push(count(message.usage.completion_tokens, "token"));
         if (message.rate) parts.push(`${message.rate.toFixed(1)} tokens/s`);
         if (message.firstMs) parts.push(`first after ${duration(message.firstMs)}`);
-        view.stats.textContent = parts.join(" · ");
+        view.stats.textContent = parts.map((part) => part.replaceAll(" ", "\u00a0")).join(" · ");
         view.item.querySelector(".who").textContent = message.model || "Answer";
     }
 
     /* ---- editing ---- */
 
     startEdit(item, body, message, index) {
-        const area = el("textarea", { class: "edit", "aria-label": "Edit the message", rows: Math.min(12, message.content.split("\n").length + 1) });
+        const area = el("textarea", {
+            class: "edit",
+            "aria-label": "Edit the message",
+            rows: Math.min(12, message.content.split("\n").length + 1),
+        });
         const end = () => {
             form.remove();
             item.classList.remove("editing");
@@ -158,10 +181,18 @@ export class ChatView {
             end();
             this.actions.edit(index, text);
         };
-        const form = el("div", { class: "edit-form" }, area, el("div", { class: "row" },
-            el("span", { class: "hint", text: "What follows this message is replaced." }),
-            el("button", { type: "button", class: "button", onclick: end, text: "Cancel" }),
-            el("button", { type: "button", class: "button primary", onclick: save, text: "Send" })));
+        const form = el(
+            "div",
+            { class: "edit-form" },
+            area,
+            el(
+                "div",
+                { class: "row" },
+                el("span", { class: "hint", text: "What follows this message is replaced." }),
+                el("button", { type: "button", class: "button", onclick: end, text: "Cancel" }),
+                el("button", { type: "button", class: "button primary", onclick: save, text: "Send" }),
+            ),
+        );
         area.value = message.content;
         area.addEventListener("keydown", (event) => {
             if (event.key === "Escape") end();
@@ -183,17 +214,33 @@ export class ChatView {
         this.notice.hidden = true;
     }
 
-    /* Shows what went wrong and what to do. `retry`, when given, gets a button, which a busy server keeps shut for a while. */
+    /*
+     * Shows what went wrong and what to do. `retry`, when given, gets a button, which a busy server keeps shut for a
+     * while.
+     */
     showError(error, retry) {
         this.clearNotice();
-        const button = retry && el("button", { type: "button", class: "button", text: "Try again", onclick: () => {
-            this.clearNotice();
-            retry();
-        } });
-        this.notice.append(icon("alert"), el("div", {},
-            el("p", {}, el("strong", { text: error.message }), " ", error.hint),
-            error.detail ? el("p", { class: "detail", text: `The server says: ${error.detail}` }) : null,
-            button ? el("p", {}, button) : null));
+        const button =
+            retry &&
+            el("button", {
+                type: "button",
+                class: "button",
+                text: "Try again",
+                onclick: () => {
+                    this.clearNotice();
+                    retry();
+                },
+            });
+        this.notice.append(
+            icon("alert"),
+            el(
+                "div",
+                {},
+                el("p", {}, el("strong", { text: error.message }), " ", error.hint),
+                error.detail ? el("p", { class: "detail", text: `The server says: ${error.detail}` }) : null,
+                button ? el("p", {}, button) : null,
+            ),
+        );
         this.notice.hidden = false;
         if (button && error.retryAfter > 0) this.countDown(button, error.retryAfter);
         if (this.follows) this.scrollToEnd();

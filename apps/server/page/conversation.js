@@ -1,6 +1,6 @@
 /*
- * One conversation and the answer that may be coming: send, stop, regenerate, edit. It owns the session's messages; whoever made
- * it saves and draws in the hooks:
+ * One conversation and the answer that may be coming: send, stop, regenerate, edit. It owns the session's messages;
+ * whoever made it saves and draws in the hooks:
  *
  *     body(session)          the fields of a request besides messages
  *     started(answer), grown(answer), finished(answer), failed(error), truncated(count), added(message), changed()
@@ -69,14 +69,17 @@ export class Conversation {
         this.messages.push(answer);
         hooks.started(answer);
         try {
-            const result = await streamChat({ ...fields, messages }, {
-                signal: this.abort.signal,
-                onText: (piece, firstMs) => {
-                    answer.content += piece;
-                    answer.firstMs = firstMs;
-                    hooks.grown(answer);
+            const result = await streamChat(
+                { ...fields, messages },
+                {
+                    signal: this.abort.signal,
+                    onText: (piece, firstMs) => {
+                        answer.content += piece;
+                        answer.firstMs = firstMs;
+                        hooks.grown(answer);
+                    },
                 },
-            });
+            );
             takeResult(answer, result);
         } catch (error) {
             failure = error;
@@ -105,6 +108,9 @@ export class Conversation {
     }
 }
 
+/* Text that arrives within a few milliseconds came in one packet, which says nothing about the model's speed. */
+const MIN_MEASURED_MS = 50;
+
 /* Speed is measured, or absent: tokens after the first by the time between the first piece of text and the last. */
 function takeResult(answer, result) {
     answer.finish = result.finish;
@@ -112,7 +118,7 @@ function takeResult(answer, result) {
     answer.totalMs = Math.round(result.totalMs);
     if (!result.usage) return;
     answer.usage = result.usage;
-    if (result.usage.completion_tokens > 1 && result.textMs > 0)
+    if (result.usage.completion_tokens > 1 && result.textMs >= MIN_MEASURED_MS)
         answer.rate = (result.usage.completion_tokens - 1) / (result.textMs / 1000);
 }
 

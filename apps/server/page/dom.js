@@ -3,8 +3,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /*
- * Makes an element. `attrs` holds attributes; `text` becomes its text, a key that begins with `on` a listener, true an empty
- * attribute, and false, null or undefined no attribute. Children that are null or false are left out.
+ * Makes an element. `attrs` holds attributes; `text` becomes its text, a key that begins with `on` a listener, true an
+ * empty attribute, and false, null or undefined no attribute. Children that are null or false are left out.
  */
 export function el(tag, attrs = {}, ...children) {
     const node = document.createElement(tag);
@@ -31,7 +31,11 @@ export function icon(name) {
 
 /* A button that shows only an icon; `label` is its name and tooltip. */
 export function iconButton(name, label, onclick, attrs = {}) {
-    return el("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...attrs }, icon(name));
+    return el(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...attrs },
+        icon(name),
+    );
 }
 
 export const byId = (id) => document.getElementById(id);

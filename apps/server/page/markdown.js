@@ -1,12 +1,12 @@
 /*
  * Markdown to DOM nodes, for text nobody vouches for.
  *
- * HTML in the text stays text: nodes are made with createElement and textContent, and the only attribute that carries a part
- * of the text is a link's address, after its scheme was checked. Work is linear in the text: blocks nest at most MAX_BLOCKS
- * deep and inline marks at most MAX_MARKS; what is deeper shows as it was written.
+ * HTML in the text stays text: nodes are made with createElement and textContent, and the only attribute that carries
+ * a part of the text is a link's address, after its scheme was checked. Work is linear in the text: blocks nest at
+ * most MAX_BLOCKS deep and inline marks at most MAX_MARKS; what is deeper shows as it was written.
  *
- * Blocks: headings, paragraphs, fenced code, lists, quotes, tables, rules. Inline: code, strong, emphasis, strike-through,
- * links, bare addresses. A single line break is a break, as people expect of a chat.
+ * Blocks: headings, paragraphs, fenced code, lists, quotes, tables, rules. Inline: code, strong, emphasis,
+ * strike-through, links, bare addresses. A single line break is a break, as people expect of a chat.
  */
 import { el, iconButton, copyFrom } from "./dom.js";
 
@@ -52,7 +52,13 @@ function readFence(lines, i, open) {
         if (line.length >= mark.length && line[0] === mark[0] && line === mark[0].repeat(line.length)) break;
         body.push(lines[next].slice(Math.min(indent, indentOf(lines[next]))));
     }
-    return { type: "code", first: i, next: next + 1, language: open.info.slice(0, 40).split(/\s/)[0], text: body.join("\n") };
+    return {
+        type: "code",
+        first: i,
+        next: next + 1,
+        language: open.info.slice(0, 40).split(/\s/)[0],
+        text: body.join("\n"),
+    };
 }
 
 function readQuote(lines, i, depth) {
@@ -67,13 +73,18 @@ function readQuote(lines, i, depth) {
     return { type: "quote", first: i, next, blocks: readBlocks(inner, depth + 1) };
 }
 
-/* Two spaces are enough, also below `1. `: models write that. An item as far left as this one is the next of its list. */
+/*
+ * Two spaces are enough, also below `1. `: models write that. An item as far left as this one is the next of its list.
+ */
 function belongsToItem(line, mark, width) {
     const indent = indentOf(line);
     return indent >= width || (indent >= 2 && (indent > mark[1].length || !ITEM.test(line)));
 }
 
-/* The lines of one item: those indented to its text, blank ones between them, and lazy continuations of its last paragraph. */
+/*
+ * The lines of one item: those indented to its text, blank ones between them, and lazy continuations of its last
+ * paragraph.
+ */
 function readItem(lines, i, mark, depth) {
     const width = mark[3].length > 4 ? mark[0].length - mark[3].length + 1 : mark[0].length + (mark[3] ? 0 : 1);
     const inner = [lines[i].slice(width)];
@@ -158,9 +169,23 @@ function readTable(lines, i) {
 
 function readParagraph(lines, i, depth) {
     let next = i + 1;
-    while (next < lines.length && !isBlank(lines[next]) && !(depth < MAX_BLOCKS && startsBlock(lines[next])) && !isTable(lines, next))
+    while (
+        next < lines.length &&
+        !isBlank(lines[next]) &&
+        !(depth < MAX_BLOCKS && startsBlock(lines[next])) &&
+        !isTable(lines, next)
+    )
         next++;
-    return { type: "paragraph", first: i, next, text: lines.slice(i, next).map((line) => line.trimStart()).join("\n").trimEnd() };
+    return {
+        type: "paragraph",
+        first: i,
+        next,
+        text: lines
+            .slice(i, next)
+            .map((line) => line.trimStart())
+            .join("\n")
+            .trimEnd(),
+    };
 }
 
 function readBlock(lines, i, depth) {
@@ -169,7 +194,13 @@ function readBlock(lines, i, depth) {
     if (fence) return readFence(lines, i, fence);
     let match = HEADING.exec(line);
     if (match)
-        return { type: "heading", first: i, next: i + 1, level: match[1].length, text: trimClosing(line.slice(match[0].length)) };
+        return {
+            type: "heading",
+            first: i,
+            next: i + 1,
+            level: match[1].length,
+            text: trimClosing(line.slice(match[0].length)),
+        };
     if (isRule(line)) return { type: "rule", first: i, next: i + 1 };
     if (depth < MAX_BLOCKS) {
         if (QUOTE.test(line)) return readQuote(lines, i, depth);
@@ -185,12 +216,14 @@ function trimClosing(text) {
     const trimmed = text.trimEnd();
     let end = trimmed.length;
     while (end > 0 && trimmed[end - 1] === "#") end--;
-    return end < trimmed.length && (end === 0 || /\s/.test(trimmed[end - 1])) ? trimmed.slice(0, end).trim() : trimmed.trim();
+    return end < trimmed.length && (end === 0 || /\s/.test(trimmed[end - 1]))
+        ? trimmed.slice(0, end).trim()
+        : trimmed.trim();
 }
 
 function readBlocks(lines, depth) {
     const blocks = [];
-    for (let i = 0; i < lines.length; ) {
+    for (let i = 0; i < lines.length;) {
         if (isBlank(lines[i])) {
             i++;
             continue;
@@ -204,7 +237,9 @@ function readBlocks(lines, depth) {
 
 /* ---- inline: one pass makes pieces and matches marks, a second builds nodes ---- */
 
-/* For each length of a run of backticks, where such runs begin: so that an opening one finds its end without a search. */
+/*
+ * For each length of a run of backticks, where such runs begin: so that an opening one finds its end without a search.
+ */
 function backtickRuns(text) {
     const runs = new Map();
     for (let i = text.indexOf("`"); i >= 0; i = text.indexOf("`", i)) {
@@ -224,7 +259,10 @@ function closingBackticks(runs, length, after) {
     return run.seen < run.at.length ? run.at[run.seen] : -1;
 }
 
-/* The address in `(address)` or `(address "title")` at `i`; ends at the next bracket, so many broken links cost one pass. */
+/*
+ * The address in `(address)` or `(address "title")` at `i`; ends at the next bracket, so many broken links cost one
+ * pass.
+ */
 function addressAt(text, i) {
     let depth = 0;
     let end = i + 1;
@@ -265,7 +303,7 @@ class Inline {
 
     scan() {
         const special = /[\\`*_~[\]\n]|https?:\/\//g;
-        for (let i = 0; ; ) {
+        for (let i = 0; ;) {
             special.lastIndex = i;
             const match = special.exec(this.text);
             if (!match) break;
@@ -335,7 +373,8 @@ class Inline {
         const trailing = this.text.slice(i, end).includes("(") ? /[.,;:!?'_~]/ : /[.,;:!?'_~)]/;
         while (trailing.test(this.text[end - 1])) end--;
         const address = this.text.slice(i, end);
-        if (inLink || isWord(this.text[i - 1]) || address.length > MAX_ADDRESS || address.length < 10) return Math.max(end, i + 4);
+        if (inLink || isWord(this.text[i - 1]) || address.length > MAX_ADDRESS || address.length < 10)
+            return Math.max(end, i + 4);
         return this.push({ kind: "link", text: address }, i, end);
     }
 
@@ -413,16 +452,37 @@ function inline(parent, text) {
 
 function codeNode(block) {
     const copy = iconButton("copy", "Copy code", (event) => copyFrom(event.currentTarget, block.text));
-    return el("figure", { class: "code" },
+    return el(
+        "figure",
+        { class: "code" },
         el("figcaption", {}, el("span", { text: block.language || "text" }), copy),
-        el("pre", { tabindex: "0", "aria-label": `Code${block.language ? `, ${block.language}` : ""}` }, el("code", { text: block.text })));
+        el(
+            "pre",
+            { tabindex: "0", "aria-label": `Code${block.language ? `, ${block.language}` : ""}` },
+            el("code", { text: block.text }),
+        ),
+    );
 }
 
 function tableNode(block) {
-    const row = (cells, tag) => el("tr", {}, ...cells.map((cell, i) =>
-        inline(el(tag, { class: `align-${block.align[i]}`, scope: tag === "th" ? "col" : null }), cell)));
-    return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" },
-        el("table", {}, el("thead", {}, row(block.head, "th")), el("tbody", {}, ...block.rows.map((cells) => row(cells, "td")))));
+    const row = (cells, tag) =>
+        el(
+            "tr",
+            {},
+            ...cells.map((cell, i) =>
+                inline(el(tag, { class: `align-${block.align[i]}`, scope: tag === "th" ? "col" : null }), cell),
+            ),
+        );
+    return el(
+        "div",
+        { class: "table", tabindex: "0", role: "region", "aria-label": "Table" },
+        el(
+            "table",
+            {},
+            el("thead", {}, row(block.head, "th")),
+            el("tbody", {}, ...block.rows.map((cells) => row(cells, "td"))),
+        ),
+    );
 }
 
 /* An item whose only text is one paragraph takes it without a <p>, so that short lists stay close together. */
@@ -442,15 +502,20 @@ const NODES = {
     paragraph: (block) => inline(el("p"), block.text),
     heading: (block) => inline(el(`h${Math.min(block.level + 2, 6)}`, { class: `level-${block.level}` }), block.text),
     quote: (block) => el("blockquote", {}, ...block.blocks.map(blockNode)),
-    list: (block) => el(block.ordered ? "ol" : "ul", { start: block.ordered && block.start !== 1 ? block.start : null },
-        ...block.items.map(itemNode)),
+    list: (block) =>
+        el(
+            block.ordered ? "ol" : "ul",
+            { start: block.ordered && block.start !== 1 ? block.start : null },
+            ...block.items.map(itemNode),
+        ),
 };
 
 const blockNode = (block) => NODES[block.type](block);
 
 /*
- * A text that grows, shown in `parent`, which belongs to the view. update() takes the whole text so far. Once a top-level block
- * is followed by a whole line of another it can no longer change, so only what comes after such blocks is read and built again.
+ * A text that grows, shown in `parent`, which belongs to the view. update() takes the whole text so far. Once a
+ * top-level block is followed by a whole line of another it can no longer change, so only what comes after such blocks
+ * is read and built again.
  */
 export class MarkdownView {
     constructor(parent) {
@@ -466,7 +531,10 @@ export class MarkdownView {
 
     update(text) {
         if (!text.startsWith(this.settled)) this.reset();
-        const lines = text.slice(this.settled.length).replaceAll("\t", "    ").split(/\r\n|\n|\r/);
+        const lines = text
+            .slice(this.settled.length)
+            .replaceAll("\t", "    ")
+            .split(/\r\n|\n|\r/);
         const blocks = readBlocks(lines, 0);
         while (this.parent.childNodes.length > this.n_settled) this.parent.lastChild.remove();
         this.parent.append(...blocks.map(blockNode));
@@ -474,8 +542,9 @@ export class MarkdownView {
     }
 
     /*
-     * The last line may still grow into something else (`-` into the second row of a table), so a block that begins there does
-     * not settle the one before. Offsets are counted in the text as it came: tabs were changed only in the copy that was read.
+     * The last line may still grow into something else (`-` into the second row of a table), so a block that begins
+     * there does not settle the one before. Offsets are counted in the text as it came: tabs were changed only in the
+     * copy that was read.
      */
     settle(text, blocks, lastLine) {
         const n = blocks.length - (blocks.at(-1)?.first === lastLine ? 2 : 1);

@@ -1,6 +1,6 @@
 /*
- * The dialogs: settings, key, and the question before something is deleted. A number that is out of its range is marked and not
- * taken; a field that is empty is not sent, so that the server's default holds.
+ * The dialogs: settings, key, and the question before something is deleted. A number that is out of its range is
+ * marked and not taken; a field that is empty is not sent, so that the server's default holds.
  */
 import { byId } from "./dom.js";
 import { readKey, readSettings, saveKey, saveSettings } from "./store.js";
@@ -10,7 +10,9 @@ const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty",
 /* The sampling fields of a request. */
 export function samplingFields() {
     const settings = readSettings();
-    return Object.fromEntries(NUMBERS.filter((name) => typeof settings[name] === "number").map((name) => [name, settings[name]]));
+    return Object.fromEntries(
+        NUMBERS.filter((name) => typeof settings[name] === "number").map((name) => [name, settings[name]]),
+    );
 }
 
 /* A click beside a dialog closes it, as Escape does. */
@@ -102,11 +104,15 @@ export class KeyDialog {
             byId("key-wrong").hidden = readKey() === null;
             this.input.value = "";
             this.given = false;
-            this.dialog.addEventListener("close", () => {
-                this.asking = null;
-                this.input.value = "";
-                resolve(this.given);
-            }, { once: true });
+            this.dialog.addEventListener(
+                "close",
+                () => {
+                    this.asking = null;
+                    this.input.value = "";
+                    resolve(this.given);
+                },
+                { once: true },
+            );
             this.dialog.showModal();
         });
         return this.asking;
@@ -140,4 +146,3 @@ export function confirmDelete(title) {
         dialog.showModal();
     });
 }
-

@@ -1,6 +1,6 @@
 /*
- * The list of conversations. Arrow keys, Home and End move in it, Enter opens, F2 renames, Delete deletes; only one entry at a
- * time is in the tab order. What happens then is in the `actions`: open(id), rename(id, title), remove(id).
+ * The list of conversations. Arrow keys, Home and End move in it, Enter opens, F2 renames, Delete deletes; only one
+ * entry at a time is in the tab order. What happens then is in the `actions`: open(id), rename(id, title), remove(id).
  */
 import { byId, el, iconButton } from "./dom.js";
 
@@ -45,7 +45,9 @@ export class Sidebar {
 
     /* sessions: {id, title, updated}, newest first. */
     show(sessions, openId) {
-        const focused = this.list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.id : null;
+        const focused = this.list.contains(document.activeElement)
+            ? document.activeElement.closest("li")?.dataset.id
+            : null;
         const nodes = [];
         let age = null;
         for (const session of sessions) {
@@ -65,13 +67,29 @@ export class Sidebar {
 
     entry(session, isOpen) {
         const title = session.title || "Untitled";
-        const item = el("li", { class: "entry", "data-id": session.id }, el("button", {
-            type: "button", class: "open", tabindex: "-1", "aria-current": isOpen ? "true" : null, title, text: title,
-            onclick: () => this.actions.open(session.id),
-        }));
+        const item = el(
+            "li",
+            { class: "entry", "data-id": session.id },
+            el("button", {
+                type: "button",
+                class: "open",
+                tabindex: "-1",
+                "aria-current": isOpen ? "true" : null,
+                title,
+                text: title,
+                onclick: () => this.actions.open(session.id),
+            }),
+        );
         item.append(
-            iconButton("edit", `Rename ${title}`, () => this.rename(item), { tabindex: "-1", class: "icon-button small" }),
-            iconButton("trash", `Delete ${title}`, () => this.actions.remove(session.id), { tabindex: "-1", class: "icon-button small" }));
+            iconButton("edit", `Rename ${title}`, () => this.rename(item), {
+                tabindex: "-1",
+                class: "icon-button small",
+            }),
+            iconButton("trash", `Delete ${title}`, () => this.actions.remove(session.id), {
+                tabindex: "-1",
+                class: "icon-button small",
+            }),
+        );
         return item;
     }
 
@@ -102,7 +120,12 @@ export class Sidebar {
 
     rename(item) {
         const button = item.querySelector("button.open");
-        const input = el("input", { type: "text", class: "rename", "aria-label": "Name of the conversation", maxlength: "100" });
+        const input = el("input", {
+            type: "text",
+            class: "rename",
+            "aria-label": "Name of the conversation",
+            maxlength: "100",
+        });
         let ended = false;
         const end = (keep) => {
             if (ended) return; // removing the field takes its focus, which ends it again

@@ -1,9 +1,10 @@
 /*
  * What the browser remembers: the key, the settings, and a copy of each conversation.
  *
- * The server's sessions are the original; the copy shows a conversation at once, carries what the server does not keep (names,
- * timings) and survives a server without sessions. Each conversation has an entry of its own, so that two tabs do not overwrite
- * each other. Entries are filed under the key in use: whoever comes with another key does not see them.
+ * The server's sessions are the original; the copy shows a conversation at once, carries what the server does not keep
+ * (names, timings) and survives a server without sessions. Each conversation has an entry of its own, so that two tabs
+ * do not overwrite each other. Entries are filed under the key in use: whoever comes with another key does not see
+ * them.
  */
 
 const PREFIX = "ruvllm.";
