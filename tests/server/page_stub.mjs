@@ -25,6 +25,7 @@ export const DEFAULTS = {
     key: null, // wanted in Authorization
     failures: [], // {status, error, headers} for the next chat requests, one each
     cutAfter: -1, // events after which the connection is broken
+    endAfter: -1, // events after which the stream ends as if it were complete
     errorAfter: -1, // events after which an error event ends the stream
     keepsSessions: true,
     context: 4096,
@@ -153,7 +154,7 @@ class Stub {
 
     /* Resolves to the text when all of it was sent. */
     async stream(body, response) {
-        const { answer, pieceLength, pauseMs, cutAfter, errorAfter } = this.behaviour;
+        const { answer, pieceLength, pauseMs, cutAfter, endAfter, errorAfter } = this.behaviour;
         const text = typeof answer === "function" ? answer(body) : answer;
         const pieces = text.match(new RegExp(`[^]{1,${pieceLength}}`, "gu")) ?? [];
         const send = (value) =>
@@ -164,6 +165,7 @@ class Stub {
         response.write(": ping\n\n");
         for (const [i, content] of pieces.entries()) {
             if (i === cutAfter) return (await sleep(100), response.destroy(), null); // what was sent must arrive first
+            if (i === endAfter) return (response.end(), null);
             if (i === errorAfter)
                 return (
                     response.end(
