@@ -2,7 +2,8 @@
 //
 // Alone it drives the page against page_stub.mjs, which can also be broken, slow and hostile. With RUVLLM_SERVER_URL
 // it makes the journey of a user (send, stream, stop, regenerate, reload) on that server instead; RUVLLM_SERVER_KEY is
-// its key, if it wants one, and its model must take a second or two for an answer, so that there is something to stop.
+// its key, if it wants one, and its model must take a second or two for an answer of RUVLLM_SERVER_MAX_TOKENS (200)
+// tokens, so that there is something to stop.
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
@@ -54,11 +55,11 @@ async function openPage(options = {}) {
             complaints.push(message.text());
     });
     page.on("request", (request) => {
-        const origin = new URL(realUrl ?? stub.url).origin;
+        const origin = new URL(realUrl || stub.url).origin;
         if (!request.url().startsWith(origin) && !request.url().startsWith("blob:"))
             complaints.push(`asked for ${request.url()}`);
     });
-    await page.goto(realUrl ?? stub.url);
+    await page.goto(realUrl || stub.url);
     await page.waitForFunction(() => document.getElementById("title") !== null);
 }
 
@@ -99,8 +100,16 @@ describe("a user's way through the page", () => {
             await page.press("#key-input", "Enter");
         }
         await ready();
+        if (realUrl) await limitAnswers();
     });
     afterEach(closePage);
+
+    /* A model left to itself may fill its whole context, which is no help in a test. */
+    async function limitAnswers() {
+        await page.click("#settings-open");
+        await page.fill("#max_tokens", process.env.RUVLLM_SERVER_MAX_TOKENS || "200");
+        await page.keyboard.press("Escape");
+    }
 
     test("an answer is streamed, and its speed is measured", async () => {
         await sendText("Tell me a story about a small boat.");

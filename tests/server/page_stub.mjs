@@ -108,9 +108,13 @@ class Stub {
             created: 0,
             owned_by: "stub",
             loaded: true,
+            chat_template: id !== "stub-text",
             context: this.behaviour.context,
         });
-        this.json(response, 200, { object: "list", data: [model("stub-small"), model("stub-large")] });
+        this.json(response, 200, {
+            object: "list",
+            data: [model("stub-text"), model("stub-small"), model("stub-large")],
+        });
     }
 
     serveSessions(method, id, response) {

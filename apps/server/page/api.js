@@ -1,7 +1,6 @@
 /*
  * The server, as the page sees it: one function a route. Every failure is an ApiError with a sentence for the user and
- * a hint what to do; nobody above looks at statuses or bodies. Addresses are relative, so that the page may live below
- * a path of a proxy.
+ * a hint what to do; nobody above looks at statuses or bodies.
  */
 import { readKey } from "./store.js";
 
@@ -26,10 +25,11 @@ const gone = () =>
 
 const BY_STATUS = {
     401: ["key", "The server asks for a key.", "Enter a key made with ruvllm key create."],
-    403: ["forbidden", "This key may not do that.", "Use another key: it can be changed in the settings."],
+    403: ["forbidden", "The server does not allow this.", "Use another key, or do as the server says."],
     404: ["model", "The server does not have what was asked for.", "Choose another model at the top of the page."],
     413: ["context", "The request is larger than the server takes.", "Shorten the message or start a new chat."],
     429: ["busy", "The server has too much to do right now.", "Wait for the countdown, then try again."],
+    501: ["refused", "The server cannot do this with this model.", "Choose another model at the top of the page."],
 };
 
 /* Seconds, or an HTTP date as the header also allows. */
@@ -106,11 +106,16 @@ async function requestJson(method, path, options) {
 }
 
 /*
- * Models as {id, context}; context is the number of tokens a model takes, or null while the server has not loaded it.
+ * Models as {id, context, canChat}; context is the number of tokens a model takes, or null while the server has not
+ * loaded it. A model without a chat template cannot chat.
  */
 export async function listModels() {
-    const list = await requestJson("GET", "v1/models");
-    return (list.data ?? []).map((model) => ({ id: model.id, context: model.context ?? null }));
+    const list = await requestJson("GET", "/v1/models");
+    return (list.data ?? []).map((model) => ({
+        id: model.id,
+        context: model.context ?? null,
+        canChat: model.chat_template !== false,
+    }));
 }
 
 const isMissing = (error) => error.status === 404 || error.status === 501;
@@ -127,13 +132,13 @@ async function orNull(promise) {
 
 /* Conversations on the server as {id, title, model, updated}, or null when this server keeps none. */
 export async function listSessions() {
-    const list = await orNull(requestJson("GET", "v1/sessions"));
+    const list = await orNull(requestJson("GET", "/v1/sessions"));
     return list && (list.data ?? []).map(sessionFrom);
 }
 
 /* One conversation with its messages, or null when the server does not have it or not its words. */
 export async function readSession(id) {
-    const session = await orNull(requestJson("GET", `v1/sessions/${encodeURIComponent(id)}`));
+    const session = await orNull(requestJson("GET", `/v1/sessions/${encodeURIComponent(id)}`));
     return session && Array.isArray(session.messages) ? { ...sessionFrom(session), messages: session.messages } : null;
 }
 
@@ -143,7 +148,7 @@ function sessionFrom({ id, title, model, created, updated }) {
 }
 
 /* One that is not there is as good as deleted. */
-export const deleteSession = (id) => orNull(request("DELETE", `v1/sessions/${encodeURIComponent(id)}`));
+export const deleteSession = (id) => orNull(request("DELETE", `/v1/sessions/${encodeURIComponent(id)}`));
 
 /* ---- streaming ---- */
 
@@ -183,7 +188,7 @@ export async function* eventsOf(stream) {
 export async function streamChat(body, { signal, onText }) {
     const began = performance.now();
     const result = { finish: null, usage: null, model: body.model, firstMs: null, textMs: null, totalMs: 0 };
-    const response = await request("POST", "v1/chat/completions", {
+    const response = await request("POST", "/v1/chat/completions", {
         signal,
         body: { ...body, stream: true, stream_options: { include_usage: true } },
     });

@@ -12,7 +12,7 @@ import { Sidebar } from "./sidebar.js";
 import { byId, el } from "./dom.js";
 import { download, fileName, toJson, toMarkdown } from "./export.js";
 
-let models = []; // {id, context}
+let models = []; // {id, context, canChat}
 let remote = null; // the server's list of sessions; null: it keeps none, or has not been asked
 let current = null; // the open Conversation
 
@@ -161,9 +161,17 @@ function allSessions() {
 
 function showModels() {
     const wanted = current.session.model ?? store.readSettings().model;
-    picker.replaceChildren(...models.map((model) => el("option", { value: model.id, text: model.id })));
+    picker.replaceChildren(
+        ...models.map((model) =>
+            el("option", {
+                value: model.id,
+                text: model.canChat ? model.id : `${model.id} (cannot chat)`,
+            }),
+        ),
+    );
     picker.disabled = models.length === 0;
-    if (models.some((model) => model.id === wanted)) picker.value = wanted;
+    const chosen = models.find((model) => model.id === wanted) ?? models.find((model) => model.canChat);
+    if (chosen) picker.value = chosen.id;
 }
 
 async function loadModels() {
