@@ -1,15 +1,15 @@
 /*
- * The conversation on the screen: messages, their buttons, the error below them. It changes nothing but nodes: what a button
- * does is in the `actions` it is given (regenerate(), edit(index, text)).
+ * The conversation on the screen: messages, their buttons, the error below them. It changes nothing but nodes: what a
+ * button does is in the `actions` it is given (regenerate(), edit(index, text)).
  */
-import { MarkdownView } from './markdown.js';
-import { byId, copyFrom, el, icon, iconButton } from './dom.js';
+import { MarkdownView } from "./markdown.js";
+import { byId, copyFrom, el, icon, iconButton } from "./dom.js";
 
 const FINISH_NOTES = {
-    length: 'Ended at the limit of tokens',
-    stopped: 'Stopped',
-    cut: 'Cut off',
-    content_filter: 'Ended by a filter',
+    length: "Ended at the limit of tokens",
+    stopped: "Stopped",
+    cut: "Cut off",
+    content_filter: "Ended by a filter",
 };
 
 const NEAR_END = 64; // pixels from the bottom within which the view follows new text
@@ -17,15 +17,15 @@ const NEAR_END = 64; // pixels from the bottom within which the view follows new
 export class ChatView {
     constructor(actions) {
         this.actions = actions;
-        this.scroller = byId('scroller');
-        this.list = byId('messages');
-        this.notice = byId('notice');
-        this.jump = byId('jump');
+        this.scroller = byId("scroller");
+        this.list = byId("messages");
+        this.notice = byId("notice");
+        this.jump = byId("jump");
         this.views = []; // {item, markdown, stats} for each message
         this.frame = 0;
         this.follows = true;
-        this.scroller.addEventListener('scroll', () => this.noteScroll(), { passive: true });
-        this.jump.addEventListener('click', () => this.scrollToEnd());
+        this.scroller.addEventListener("scroll", () => this.noteScroll(), { passive: true });
+        this.jump.addEventListener("click", () => this.scrollToEnd());
     }
 
     /* ---- all of it ---- */
@@ -41,9 +41,9 @@ export class ChatView {
     }
 
     noteCount() {
-        byId('welcome').hidden = this.views.length > 0;
+        byId("welcome").hidden = this.views.length > 0;
         const lastAnswer = this.views.at(-1);
-        for (const view of this.views) view.item.classList.toggle('last', view === lastAnswer);
+        for (const view of this.views) view.item.classList.toggle("last", view === lastAnswer);
     }
 
     truncate(count) {
@@ -53,15 +53,15 @@ export class ChatView {
 
     /* While an answer comes, buttons that would change the conversation are hidden. */
     setBusy(busy) {
-        document.body.classList.toggle('busy', busy);
-        this.list.setAttribute('aria-busy', String(busy));
+        document.body.classList.toggle("busy", busy);
+        this.list.setAttribute("aria-busy", String(busy));
     }
 
     /* ---- one message ---- */
 
     add(message) {
         const index = this.views.length;
-        const view = message.role === 'user' ? this.userView(message, index) : this.answerView(message);
+        const view = message.role === "user" ? this.userView(message, index) : this.answerView(message);
         this.views.push(view);
         this.list.append(view.item);
         this.noteCount();
@@ -69,40 +69,59 @@ export class ChatView {
     }
 
     userView(message, index) {
-        const body = el('div', { class: 'body plain', text: message.content });
-        const item = el('li', { class: 'message user' }, el('h2', { class: 'sr-only', text: 'You' }), body);
-        item.append(el('div', { class: 'tools' },
-            this.copyButton(() => message.content),
-            iconButton('edit', 'Edit and send again', () => this.startEdit(item, body, message, index), { class: 'icon-button changes' })));
+        const body = el("div", { class: "body plain", text: message.content });
+        const item = el("li", { class: "message user" }, el("h2", { class: "sr-only", text: "You" }), body);
+        item.append(
+            el(
+                "div",
+                { class: "tools" },
+                this.copyButton(() => message.content),
+                iconButton("edit", "Edit and send again", () => this.startEdit(item, body, message, index), {
+                    class: "icon-button changes",
+                }),
+            ),
+        );
         return { item };
     }
 
     answerView(message) {
-        const body = el('div', { class: 'body prose' });
-        const stats = el('span', { class: 'stats' });
+        const body = el("div", { class: "body prose" });
+        const stats = el("span", { class: "stats" });
         const view = { body, stats, markdown: new MarkdownView(body), text: message.content };
-        view.item = el('li', { class: 'message answer' },
-            el('h2', { class: 'who', text: message.model || 'Answer' }), body,
-            el('div', { class: 'tools' },
+        view.item = el(
+            "li",
+            { class: "message answer" },
+            el("h2", { class: "who", text: message.model || "Answer" }),
+            body,
+            el(
+                "div",
+                { class: "tools" },
                 this.copyButton(() => view.text),
-                iconButton('redo', 'Regenerate this answer', () => this.actions.regenerate(), { class: 'icon-button changes only-last' }),
-                /* The place of the votes on this answer (good, bad, correct it). Empty until the server learns from feedback. */
-                el('div', { class: 'votes', hidden: true }),
-                stats));
+                iconButton("redo", "Regenerate this answer", () => this.actions.regenerate(), {
+                    class: "icon-button changes only-last",
+                }),
+                /*
+                 * The place of the votes on this answer (good, bad, correct it). Empty until the server learns from
+                 * feedback.
+                 */
+                el("div", { class: "votes", hidden: true }),
+                stats,
+            ),
+        );
         view.markdown.update(message.content);
         this.showStats(view, message);
         return view;
     }
 
     copyButton(text) {
-        return iconButton('copy', 'Copy message', (event) => copyFrom(event.currentTarget, text()));
+        return iconButton("copy", "Copy message", (event) => copyFrom(event.currentTarget, text()));
     }
 
     /* ---- the answer in the making ---- */
 
     startAnswer(message) {
         this.add(message);
-        this.views.at(-1).item.classList.add('pending');
+        this.views.at(-1).item.classList.add("pending");
     }
 
     /* Takes the whole text so far; draws it at most once a frame. */
@@ -117,7 +136,7 @@ export class ChatView {
     }
 
     draw(view) {
-        view.item.classList.toggle('pending', view.text === '');
+        view.item.classList.toggle("pending", view.text === "");
         view.markdown.update(view.text);
         if (this.follows) this.scrollToEnd();
         else this.jump.hidden = false;
@@ -129,48 +148,60 @@ export class ChatView {
         this.frame = 0;
         view.text = message.content;
         this.draw(view);
-        view.item.classList.remove('pending');
+        view.item.classList.remove("pending");
         this.showStats(view, message);
     }
 
     showStats(view, message) {
         const parts = [];
         if (FINISH_NOTES[message.finish]) parts.push(FINISH_NOTES[message.finish]);
-        if (message.usage) parts.push(count(message.usage.completion_tokens, 'token'));
+        if (message.usage) parts.push(count(message.usage.completion_tokens, "token"));
         if (message.rate) parts.push(`${message.rate.toFixed(1)} tokens/s`);
         if (message.firstMs) parts.push(`first after ${duration(message.firstMs)}`);
-        view.stats.textContent = parts.join(' · ');
-        view.item.querySelector('.who').textContent = message.model || 'Answer';
+        view.stats.textContent = parts.map((part) => part.replaceAll(" ", "\u00a0")).join(" · ");
+        view.item.querySelector(".who").textContent = message.model || "Answer";
     }
 
     /* ---- editing ---- */
 
     startEdit(item, body, message, index) {
-        const area = el('textarea', { class: 'edit', 'aria-label': 'Edit the message', rows: Math.min(12, message.content.split('\n').length + 1) });
+        const area = el("textarea", {
+            class: "edit",
+            "aria-label": "Edit the message",
+            rows: Math.min(12, message.content.split("\n").length + 1),
+        });
         const end = () => {
             form.remove();
-            item.classList.remove('editing');
-            item.querySelector('.changes').focus();
+            item.classList.remove("editing");
+            item.querySelector(".changes").focus();
         };
         const save = () => {
             const text = area.value.trim();
-            if (text === '') return area.focus();
+            if (text === "") return area.focus();
             end();
             this.actions.edit(index, text);
         };
-        const form = el('div', { class: 'edit-form' }, area, el('div', { class: 'row' },
-            el('span', { class: 'hint', text: 'What follows this message is replaced.' }),
-            el('button', { type: 'button', class: 'button', onclick: end, text: 'Cancel' }),
-            el('button', { type: 'button', class: 'button primary', onclick: save, text: 'Send' })));
+        const form = el(
+            "div",
+            { class: "edit-form" },
+            area,
+            el(
+                "div",
+                { class: "row" },
+                el("span", { class: "hint", text: "What follows this message is replaced." }),
+                el("button", { type: "button", class: "button", onclick: end, text: "Cancel" }),
+                el("button", { type: "button", class: "button primary", onclick: save, text: "Send" }),
+            ),
+        );
         area.value = message.content;
-        area.addEventListener('keydown', (event) => {
-            if (event.key === 'Escape') end();
-            else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) save();
+        area.addEventListener("keydown", (event) => {
+            if (event.key === "Escape") end();
+            else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save();
             else return;
             event.preventDefault();
             event.stopPropagation();
         });
-        item.classList.add('editing');
+        item.classList.add("editing");
         body.after(form);
         area.focus();
     }
@@ -183,17 +214,33 @@ export class ChatView {
         this.notice.hidden = true;
     }
 
-    /* Shows what went wrong and what to do. `retry`, when given, gets a button, which a busy server keeps shut for a while. */
+    /*
+     * Shows what went wrong and what to do. `retry`, when given, gets a button, which a busy server keeps shut for a
+     * while.
+     */
     showError(error, retry) {
         this.clearNotice();
-        const button = retry && el('button', { type: 'button', class: 'button', text: 'Try again', onclick: () => {
-            this.clearNotice();
-            retry();
-        } });
-        this.notice.append(icon('alert'), el('div', {},
-            el('p', {}, el('strong', { text: error.message }), ' ', error.hint),
-            error.detail ? el('p', { class: 'detail', text: `The server says: ${error.detail}` }) : null,
-            button ? el('p', {}, button) : null));
+        const button =
+            retry &&
+            el("button", {
+                type: "button",
+                class: "button",
+                text: "Try again",
+                onclick: () => {
+                    this.clearNotice();
+                    retry();
+                },
+            });
+        this.notice.append(
+            icon("alert"),
+            el(
+                "div",
+                {},
+                el("p", {}, el("strong", { text: error.message }), " ", error.hint),
+                error.detail ? el("p", { class: "detail", text: `The server says: ${error.detail}` }) : null,
+                button ? el("p", {}, button) : null,
+            ),
+        );
         this.notice.hidden = false;
         if (button && error.retryAfter > 0) this.countDown(button, error.retryAfter);
         if (this.follows) this.scrollToEnd();
@@ -204,7 +251,7 @@ export class ChatView {
         const tick = () => {
             const left = Math.ceil((until - Date.now()) / 1000);
             button.disabled = left > 0;
-            button.textContent = left > 0 ? `Try again in ${left} s` : 'Try again';
+            button.textContent = left > 0 ? `Try again in ${left} s` : "Try again";
             if (left <= 0) clearInterval(this.countdown);
         };
         this.countdown = setInterval(tick, 250);
@@ -226,6 +273,6 @@ export class ChatView {
     }
 }
 
-const count = (n, what) => `${n.toLocaleString()} ${what}${n === 1 ? '' : 's'}`;
+const count = (n, what) => `${n.toLocaleString()} ${what}${n === 1 ? "" : "s"}`;
 
 export const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);

@@ -1,18 +1,18 @@
 /* Small helpers to build the page's nodes. Text only ever enters through textContent: nothing here parses HTML. */
 
-const SVG = 'http://www.w3.org/2000/svg';
+const SVG = "http://www.w3.org/2000/svg";
 
 /*
- * Makes an element. `attrs` holds attributes; `text` becomes its text, a key that begins with `on` a listener, true an empty
- * attribute, and false, null or undefined no attribute. Children that are null or false are left out.
+ * Makes an element. `attrs` holds attributes; `text` becomes its text, a key that begins with `on` a listener, true an
+ * empty attribute, and false, null or undefined no attribute. Children that are null or false are left out.
  */
 export function el(tag, attrs = {}, ...children) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(attrs)) {
         if (value === false || value === null || value === undefined) continue;
-        if (name === 'text') node.textContent = value;
-        else if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-        else node.setAttribute(name, value === true ? '' : value);
+        if (name === "text") node.textContent = value;
+        else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+        else node.setAttribute(name, value === true ? "" : value);
     }
     node.append(...children.filter((child) => child !== null && child !== false && child !== undefined));
     return node;
@@ -20,18 +20,22 @@ export function el(tag, attrs = {}, ...children) {
 
 /* One of the symbols at the top of index.html, hidden from screen readers: the button around it carries the name. */
 export function icon(name) {
-    const svg = document.createElementNS(SVG, 'svg');
-    const use = document.createElementNS(SVG, 'use');
-    svg.setAttribute('class', 'icon');
-    svg.setAttribute('aria-hidden', 'true');
-    use.setAttribute('href', `#icon-${name}`);
+    const svg = document.createElementNS(SVG, "svg");
+    const use = document.createElementNS(SVG, "use");
+    svg.setAttribute("class", "icon");
+    svg.setAttribute("aria-hidden", "true");
+    use.setAttribute("href", `#icon-${name}`);
     svg.append(use);
     return svg;
 }
 
 /* A button that shows only an icon; `label` is its name and tooltip. */
 export function iconButton(name, label, onclick, attrs = {}) {
-    return el('button', { type: 'button', class: 'icon-button', 'aria-label': label, title: label, onclick, ...attrs }, icon(name));
+    return el(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...attrs },
+        icon(name),
+    );
 }
 
 export const byId = (id) => document.getElementById(id);
@@ -46,12 +50,12 @@ export async function copyText(text) {
             /* refused: try the older way */
         }
     }
-    const area = el('textarea', { class: 'sr-only', 'aria-hidden': 'true' });
+    const area = el("textarea", { class: "sr-only", "aria-hidden": "true" });
     const before = document.activeElement;
     area.value = text;
     document.body.append(area);
     area.select();
-    const done = document.execCommand('copy');
+    const done = document.execCommand("copy");
     area.remove();
     before?.focus();
     return done;
@@ -59,12 +63,12 @@ export async function copyText(text) {
 
 /* Copies and lets the button say for a moment whether that worked. */
 export async function copyFrom(button, text) {
-    const label = button.getAttribute('aria-label');
+    const label = button.getAttribute("aria-label");
     const done = await copyText(text);
-    button.dataset.state = done ? 'done' : 'failed';
-    button.setAttribute('aria-label', done ? 'Copied' : 'The browser refused to copy');
+    button.dataset.state = done ? "done" : "failed";
+    button.setAttribute("aria-label", done ? "Copied" : "The browser refused to copy");
     setTimeout(() => {
         delete button.dataset.state;
-        button.setAttribute('aria-label', label);
+        button.setAttribute("aria-label", label);
     }, 1500);
 }

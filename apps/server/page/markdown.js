@@ -1,14 +1,14 @@
 /*
  * Markdown to DOM nodes, for text nobody vouches for.
  *
- * HTML in the text stays text: nodes are made with createElement and textContent, and the only attribute that carries a part
- * of the text is a link's address, after its scheme was checked. Work is linear in the text: blocks nest at most MAX_BLOCKS
- * deep and inline marks at most MAX_MARKS; what is deeper shows as it was written.
+ * HTML in the text stays text: nodes are made with createElement and textContent, and the only attribute that carries
+ * a part of the text is a link's address, after its scheme was checked. Work is linear in the text: blocks nest at
+ * most MAX_BLOCKS deep and inline marks at most MAX_MARKS; what is deeper shows as it was written.
  *
- * Blocks: headings, paragraphs, fenced code, lists, quotes, tables, rules. Inline: code, strong, emphasis, strike-through,
- * links, bare addresses. A single line break is a break, as people expect of a chat.
+ * Blocks: headings, paragraphs, fenced code, lists, quotes, tables, rules. Inline: code, strong, emphasis,
+ * strike-through, links, bare addresses. A single line break is a break, as people expect of a chat.
  */
-import { el, iconButton, copyFrom } from './dom.js';
+import { el, iconButton, copyFrom } from "./dom.js";
 
 const MAX_BLOCKS = 12;
 const MAX_MARKS = 16;
@@ -26,7 +26,7 @@ const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
 
 /* RULE is the one pattern for a whole line, so the line must be short. */
 const isRule = (line) => line.length <= 200 && RULE.test(line);
-const isBlank = (line) => line.trim() === '';
+const isBlank = (line) => line.trim() === "";
 const indentOf = (line) => line.length - line.trimStart().length;
 
 /* ---- blocks: lines to a list of {type, first, ...}; `first` is the line a block begins at ---- */
@@ -35,7 +35,7 @@ const indentOf = (line) => line.length - line.trimStart().length;
 function fenceAt(line) {
     const match = FENCE.exec(line);
     const info = match && line.slice(match[0].length).trim();
-    return match && !(match[1][0] === '`' && info.includes('`')) ? { mark: match[1], info } : null;
+    return match && !(match[1][0] === "`" && info.includes("`")) ? { mark: match[1], info } : null;
 }
 
 function startsBlock(line) {
@@ -52,7 +52,13 @@ function readFence(lines, i, open) {
         if (line.length >= mark.length && line[0] === mark[0] && line === mark[0].repeat(line.length)) break;
         body.push(lines[next].slice(Math.min(indent, indentOf(lines[next]))));
     }
-    return { type: 'code', first: i, next: next + 1, language: open.info.slice(0, 40).split(/\s/)[0], text: body.join('\n') };
+    return {
+        type: "code",
+        first: i,
+        next: next + 1,
+        language: open.info.slice(0, 40).split(/\s/)[0],
+        text: body.join("\n"),
+    };
 }
 
 function readQuote(lines, i, depth) {
@@ -60,20 +66,25 @@ function readQuote(lines, i, depth) {
     let next = i;
     for (; next < lines.length; next++) {
         const line = lines[next];
-        if (QUOTE.test(line)) inner.push(line.replace(QUOTE, ''));
+        if (QUOTE.test(line)) inner.push(line.replace(QUOTE, ""));
         else if (!isBlank(line) && !isBlank(inner.at(-1)) && !startsBlock(line)) inner.push(line);
         else break;
     }
-    return { type: 'quote', first: i, next, blocks: readBlocks(inner, depth + 1) };
+    return { type: "quote", first: i, next, blocks: readBlocks(inner, depth + 1) };
 }
 
-/* Two spaces are enough, also below `1. `: models write that. An item as far left as this one is the next of its list. */
+/*
+ * Two spaces are enough, also below `1. `: models write that. An item as far left as this one is the next of its list.
+ */
 function belongsToItem(line, mark, width) {
     const indent = indentOf(line);
     return indent >= width || (indent >= 2 && (indent > mark[1].length || !ITEM.test(line)));
 }
 
-/* The lines of one item: those indented to its text, blank ones between them, and lazy continuations of its last paragraph. */
+/*
+ * The lines of one item: those indented to its text, blank ones between them, and lazy continuations of its last
+ * paragraph.
+ */
 function readItem(lines, i, mark, depth) {
     const width = mark[3].length > 4 ? mark[0].length - mark[3].length + 1 : mark[0].length + (mark[3] ? 0 : 1);
     const inner = [lines[i].slice(width)];
@@ -83,7 +94,7 @@ function readItem(lines, i, mark, depth) {
         const line = lines[next];
         if (isBlank(line)) {
             blank = true;
-            inner.push('');
+            inner.push("");
         } else if (belongsToItem(line, mark, width)) {
             blank = false;
             inner.push(line.slice(Math.min(width, indentOf(line))));
@@ -91,7 +102,7 @@ function readItem(lines, i, mark, depth) {
             inner.push(line);
         } else break;
     }
-    while (inner.length > 1 && inner.at(-1) === '') {
+    while (inner.length > 1 && inner.at(-1) === "") {
         inner.pop();
         next--;
     }
@@ -112,33 +123,33 @@ function readList(lines, i, open, depth) {
         items.push(item.blocks);
         next = item.next;
     }
-    return { type: 'list', first: i, next, ordered, start: ordered ? parseInt(open[2], 10) : 1, items };
+    return { type: "list", first: i, next, ordered, start: ordered ? parseInt(open[2], 10) : 1, items };
 }
 
 /* Cells of a row; a pipe after a backslash or between backticks belongs to its cell. */
 function cellsOf(line) {
     const cells = [];
-    let cell = '';
+    let cell = "";
     let code = false;
-    const row = line.trim().replace(/^\|/, '');
+    const row = line.trim().replace(/^\|/, "");
     for (let i = 0; i < row.length; i++) {
-        if (row[i] === '\\' && row[i + 1] === '|') {
-            cell += '|';
+        if (row[i] === "\\" && row[i + 1] === "|") {
+            cell += "|";
             i++;
-        } else if (row[i] === '|' && !code) {
+        } else if (row[i] === "|" && !code) {
             cells.push(cell.trim());
-            cell = '';
+            cell = "";
         } else {
-            if (row[i] === '`') code = !code;
+            if (row[i] === "`") code = !code;
             cell += row[i];
         }
     }
-    if (cell.trim() !== '') cells.push(cell.trim());
+    if (cell.trim() !== "") cells.push(cell.trim());
     return cells;
 }
 
 function isTable(lines, i) {
-    if (!lines[i].includes('|') || i + 1 >= lines.length || !lines[i + 1].includes('-')) return false;
+    if (!lines[i].includes("|") || i + 1 >= lines.length || !lines[i + 1].includes("-")) return false;
     const cells = cellsOf(lines[i + 1]);
     if (cells.length > MAX_COLUMNS || !cells.every((cell) => DELIMITER.test(cell))) return false;
     return cells.length === cellsOf(lines[i]).length;
@@ -146,21 +157,35 @@ function isTable(lines, i) {
 
 function readTable(lines, i) {
     const align = cellsOf(lines[i + 1]).map((cell) => {
-        if (cell.endsWith(':')) return cell.startsWith(':') ? 'center' : 'right';
-        return 'left';
+        if (cell.endsWith(":")) return cell.startsWith(":") ? "center" : "right";
+        return "left";
     });
     const rows = [];
     let next = i + 2;
-    for (; next < lines.length && lines[next].includes('|') && !startsBlock(lines[next]); next++)
+    for (; next < lines.length && lines[next].includes("|") && !startsBlock(lines[next]); next++)
         rows.push(cellsOf(lines[next]).slice(0, align.length));
-    return { type: 'table', first: i, next, align, head: cellsOf(lines[i]), rows };
+    return { type: "table", first: i, next, align, head: cellsOf(lines[i]), rows };
 }
 
 function readParagraph(lines, i, depth) {
     let next = i + 1;
-    while (next < lines.length && !isBlank(lines[next]) && !(depth < MAX_BLOCKS && startsBlock(lines[next])) && !isTable(lines, next))
+    while (
+        next < lines.length &&
+        !isBlank(lines[next]) &&
+        !(depth < MAX_BLOCKS && startsBlock(lines[next])) &&
+        !isTable(lines, next)
+    )
         next++;
-    return { type: 'paragraph', first: i, next, text: lines.slice(i, next).map((line) => line.trimStart()).join('\n').trimEnd() };
+    return {
+        type: "paragraph",
+        first: i,
+        next,
+        text: lines
+            .slice(i, next)
+            .map((line) => line.trimStart())
+            .join("\n")
+            .trimEnd(),
+    };
 }
 
 function readBlock(lines, i, depth) {
@@ -169,8 +194,14 @@ function readBlock(lines, i, depth) {
     if (fence) return readFence(lines, i, fence);
     let match = HEADING.exec(line);
     if (match)
-        return { type: 'heading', first: i, next: i + 1, level: match[1].length, text: trimClosing(line.slice(match[0].length)) };
-    if (isRule(line)) return { type: 'rule', first: i, next: i + 1 };
+        return {
+            type: "heading",
+            first: i,
+            next: i + 1,
+            level: match[1].length,
+            text: trimClosing(line.slice(match[0].length)),
+        };
+    if (isRule(line)) return { type: "rule", first: i, next: i + 1 };
     if (depth < MAX_BLOCKS) {
         if (QUOTE.test(line)) return readQuote(lines, i, depth);
         match = ITEM.exec(line);
@@ -184,13 +215,15 @@ function readBlock(lines, i, depth) {
 function trimClosing(text) {
     const trimmed = text.trimEnd();
     let end = trimmed.length;
-    while (end > 0 && trimmed[end - 1] === '#') end--;
-    return end < trimmed.length && (end === 0 || /\s/.test(trimmed[end - 1])) ? trimmed.slice(0, end).trim() : trimmed.trim();
+    while (end > 0 && trimmed[end - 1] === "#") end--;
+    return end < trimmed.length && (end === 0 || /\s/.test(trimmed[end - 1]))
+        ? trimmed.slice(0, end).trim()
+        : trimmed.trim();
 }
 
 function readBlocks(lines, depth) {
     const blocks = [];
-    for (let i = 0; i < lines.length; ) {
+    for (let i = 0; i < lines.length;) {
         if (isBlank(lines[i])) {
             i++;
             continue;
@@ -204,12 +237,14 @@ function readBlocks(lines, depth) {
 
 /* ---- inline: one pass makes pieces and matches marks, a second builds nodes ---- */
 
-/* For each length of a run of backticks, where such runs begin: so that an opening one finds its end without a search. */
+/*
+ * For each length of a run of backticks, where such runs begin: so that an opening one finds its end without a search.
+ */
 function backtickRuns(text) {
     const runs = new Map();
-    for (let i = text.indexOf('`'); i >= 0; i = text.indexOf('`', i)) {
+    for (let i = text.indexOf("`"); i >= 0; i = text.indexOf("`", i)) {
         let end = i;
-        while (text[end] === '`') end++;
+        while (text[end] === "`") end++;
         if (!runs.has(end - i)) runs.set(end - i, { at: [], seen: 0 });
         runs.get(end - i).at.push(i);
         i = end;
@@ -224,17 +259,20 @@ function closingBackticks(runs, length, after) {
     return run.seen < run.at.length ? run.at[run.seen] : -1;
 }
 
-/* The address in `(address)` or `(address "title")` at `i`; ends at the next bracket, so many broken links cost one pass. */
+/*
+ * The address in `(address)` or `(address "title")` at `i`; ends at the next bracket, so many broken links cost one
+ * pass.
+ */
 function addressAt(text, i) {
     let depth = 0;
     let end = i + 1;
     for (; end < text.length && end - i < MAX_ADDRESS; end++) {
         const c = text[end];
-        if (c === '(') depth++;
-        else if (c === ')' && depth-- === 0) return { address: text.slice(i + 1, end), end: end + 1 };
+        if (c === "(") depth++;
+        else if (c === ")" && depth-- === 0) return { address: text.slice(i + 1, end), end: end + 1 };
         else if (/[\s[\]<]/.test(c)) break;
     }
-    if (text[end] !== ' ') return null;
+    if (text[end] !== " ") return null;
     const title = /^ +(?:"[^"\n]{0,200}"|'[^'\n]{0,200}')\)/.exec(text.slice(end, end + 220));
     return title && { address: text.slice(i + 1, end), end: end + title[0].length };
 }
@@ -253,7 +291,7 @@ class Inline {
     }
 
     flush(to) {
-        if (to > this.from) this.pieces.push({ kind: 'text', text: this.text.slice(this.from, to) });
+        if (to > this.from) this.pieces.push({ kind: "text", text: this.text.slice(this.from, to) });
     }
 
     push(piece, from, to) {
@@ -265,7 +303,7 @@ class Inline {
 
     scan() {
         const special = /[\\`*_~[\]\n]|https?:\/\//g;
-        for (let i = 0; ; ) {
+        for (let i = 0; ;) {
             special.lastIndex = i;
             const match = special.exec(this.text);
             if (!match) break;
@@ -277,11 +315,11 @@ class Inline {
     /* Handles what stands at `i` and returns where to go on. */
     step(what, i) {
         const text = this.text;
-        if (what === '\n') return this.push({ kind: 'break' }, text[i - 1] === '\\' ? i - 1 : i, i + 1);
-        if (what === '\\') return /[!-/:-@[-`{-~]/.test(text[i + 1] ?? '') ? this.escape(i) : i + 1;
-        if (what === '`') return this.code(i);
-        if (what === '[') return this.bracket(i);
-        if (what === ']') return this.closeBracket(i);
+        if (what === "\n") return this.push({ kind: "break" }, text[i - 1] === "\\" ? i - 1 : i, i + 1);
+        if (what === "\\") return /[!-/:-@[-`{-~]/.test(text[i + 1] ?? "") ? this.escape(i) : i + 1;
+        if (what === "`") return this.code(i);
+        if (what === "[") return this.bracket(i);
+        if (what === "]") return this.closeBracket(i);
         if (what.length > 1) return this.bareAddress(i);
         return this.mark(what, i);
     }
@@ -294,12 +332,12 @@ class Inline {
 
     code(i) {
         let length = 0;
-        while (this.text[i + length] === '`') length++;
+        while (this.text[i + length] === "`") length++;
         const end = closingBackticks(this.runs, length, i + length);
         if (end < 0) return i + length;
-        let code = this.text.slice(i + length, end).replaceAll('\n', ' ');
-        if (code.startsWith(' ') && code.endsWith(' ') && code.trim() !== '') code = code.slice(1, -1);
-        return this.push({ kind: 'code', text: code }, i, end + length);
+        let code = this.text.slice(i + length, end).replaceAll("\n", " ");
+        if (code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "") code = code.slice(1, -1);
+        return this.push({ kind: "code", text: code }, i, end + length);
     }
 
     opening(piece, from, to) {
@@ -310,33 +348,34 @@ class Inline {
     }
 
     bracket(i) {
-        const image = this.text[i - 1] === '!' && i > this.from;
-        return this.opening({ kind: 'open', mark: '[', text: image ? '![' : '[' }, image ? i - 1 : i, i + 1);
+        const image = this.text[i - 1] === "!" && i > this.from;
+        return this.opening({ kind: "open", mark: "[", text: image ? "![" : "[" }, image ? i - 1 : i, i + 1);
     }
 
     closeBracket(i) {
-        const at = this.open.findLastIndex((piece) => piece.mark === '[');
+        const at = this.open.findLastIndex((piece) => piece.mark === "[");
         if (at < 0) return i + 1;
         const opener = this.open[at];
-        const link = this.text[i + 1] === '(' ? addressAt(this.text, i + 1) : null;
+        const link = this.text[i + 1] === "(" ? addressAt(this.text, i + 1) : null;
         this.open.splice(at, 1);
         if (!link || !SAFE_LINK.test(link.address)) return i + 1;
         this.open.length = at; // marks that opened inside the link end with it
-        this.open = this.open.filter((piece) => piece.mark !== '['); // no links in links
+        this.open = this.open.filter((piece) => piece.mark !== "["); // no links in links
         opener.matched = true;
         opener.address = link.address;
-        return this.push({ kind: 'close' }, i, link.end);
+        return this.push({ kind: "close" }, i, link.end);
     }
 
     bareAddress(i) {
-        const inLink = this.open.some((piece) => piece.mark === '[');
+        const inLink = this.open.some((piece) => piece.mark === "[");
         let end = i;
         while (end < this.text.length && !/[\s<>"`*[\]|]/.test(this.text[end])) end++;
-        const trailing = this.text.slice(i, end).includes('(') ? /[.,;:!?'_~]/ : /[.,;:!?'_~)]/;
+        const trailing = this.text.slice(i, end).includes("(") ? /[.,;:!?'_~]/ : /[.,;:!?'_~)]/;
         while (trailing.test(this.text[end - 1])) end--;
         const address = this.text.slice(i, end);
-        if (inLink || isWord(this.text[i - 1]) || address.length > MAX_ADDRESS || address.length < 10) return Math.max(end, i + 4);
-        return this.push({ kind: 'link', text: address }, i, end);
+        if (inLink || isWord(this.text[i - 1]) || address.length > MAX_ADDRESS || address.length < 10)
+            return Math.max(end, i + 4);
+        return this.push({ kind: "link", text: address }, i, end);
     }
 
     /* A run of * or _ or ~~. Runs longer than three are decoration and stay text. */
@@ -345,11 +384,11 @@ class Inline {
         let end = i;
         while (text[end] === c) end++;
         const length = end - i;
-        if (length > 3 || (c === '~' && length !== 2)) return end;
+        if (length > 3 || (c === "~" && length !== 2)) return end;
         const before = text[i - 1];
         const after = text[end];
-        const canClose = !isSpace(before) && !(c === '_' && isWord(after));
-        const canOpen = !isSpace(after) && !(c === '_' && isWord(before));
+        const canClose = !isSpace(before) && !(c === "_" && isWord(after));
+        const canOpen = !isSpace(after) && !(c === "_" && isWord(before));
         let rest = length;
         this.flush(i);
         this.from = i;
@@ -360,9 +399,9 @@ class Inline {
             this.from += closed;
         }
         if (rest > 0 && canOpen) {
-            if (rest === 3) this.opening({ kind: 'open', mark: c, text: c }, this.from, this.from + 1);
+            if (rest === 3) this.opening({ kind: "open", mark: c, text: c }, this.from, this.from + 1);
             const size = end - this.from;
-            this.opening({ kind: 'open', mark: c.repeat(size), text: c.repeat(size) }, this.from, end);
+            this.opening({ kind: "open", mark: c.repeat(size), text: c.repeat(size) }, this.from, end);
         }
         return end;
     }
@@ -375,7 +414,7 @@ class Inline {
         if (opener === this.pieces.at(-1)) return 0; // nothing in between: `**` alone is text
         opener.matched = true;
         this.open.length = at;
-        this.pieces.push({ kind: 'close' });
+        this.pieces.push({ kind: "close" });
         return opener.mark.length;
     }
 
@@ -383,14 +422,14 @@ class Inline {
         const stack = [parent];
         for (const piece of this.pieces) {
             const top = stack.at(-1);
-            if (piece.kind === 'text') top.append(piece.text);
-            else if (piece.kind === 'break') top.append(el('br'));
-            else if (piece.kind === 'code') top.append(el('code', { text: piece.text }));
-            else if (piece.kind === 'link') top.append(anchor(piece.text, piece.text));
-            else if (piece.kind === 'close') stack.pop();
+            if (piece.kind === "text") top.append(piece.text);
+            else if (piece.kind === "break") top.append(el("br"));
+            else if (piece.kind === "code") top.append(el("code", { text: piece.text }));
+            else if (piece.kind === "link") top.append(anchor(piece.text, piece.text));
+            else if (piece.kind === "close") stack.pop();
             else if (!piece.matched) top.append(piece.text);
             else {
-                const node = piece.mark === '[' ? anchor(piece.address) : el(TAGS[piece.mark]);
+                const node = piece.mark === "[" ? anchor(piece.address) : el(TAGS[piece.mark]);
                 top.append(node);
                 stack.push(node);
             }
@@ -398,10 +437,10 @@ class Inline {
     }
 }
 
-const TAGS = { '*': 'em', _: 'em', '**': 'strong', __: 'strong', '~~': 'del' };
+const TAGS = { "*": "em", _: "em", "**": "strong", __: "strong", "~~": "del" };
 
 function anchor(address, text) {
-    return el('a', { href: address, rel: 'noopener noreferrer', target: '_blank', text });
+    return el("a", { href: address, rel: "noopener noreferrer", target: "_blank", text });
 }
 
 function inline(parent, text) {
@@ -412,24 +451,45 @@ function inline(parent, text) {
 /* ---- nodes ---- */
 
 function codeNode(block) {
-    const copy = iconButton('copy', 'Copy code', (event) => copyFrom(event.currentTarget, block.text));
-    return el('figure', { class: 'code' },
-        el('figcaption', {}, el('span', { text: block.language || 'text' }), copy),
-        el('pre', { tabindex: '0', 'aria-label': `Code${block.language ? `, ${block.language}` : ''}` }, el('code', { text: block.text })));
+    const copy = iconButton("copy", "Copy code", (event) => copyFrom(event.currentTarget, block.text));
+    return el(
+        "figure",
+        { class: "code" },
+        el("figcaption", {}, el("span", { text: block.language || "text" }), copy),
+        el(
+            "pre",
+            { tabindex: "0", "aria-label": `Code${block.language ? `, ${block.language}` : ""}` },
+            el("code", { text: block.text }),
+        ),
+    );
 }
 
 function tableNode(block) {
-    const row = (cells, tag) => el('tr', {}, ...cells.map((cell, i) =>
-        inline(el(tag, { class: `align-${block.align[i]}`, scope: tag === 'th' ? 'col' : null }), cell)));
-    return el('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' },
-        el('table', {}, el('thead', {}, row(block.head, 'th')), el('tbody', {}, ...block.rows.map((cells) => row(cells, 'td')))));
+    const row = (cells, tag) =>
+        el(
+            "tr",
+            {},
+            ...cells.map((cell, i) =>
+                inline(el(tag, { class: `align-${block.align[i]}`, scope: tag === "th" ? "col" : null }), cell),
+            ),
+        );
+    return el(
+        "div",
+        { class: "table", tabindex: "0", role: "region", "aria-label": "Table" },
+        el(
+            "table",
+            {},
+            el("thead", {}, row(block.head, "th")),
+            el("tbody", {}, ...block.rows.map((cells) => row(cells, "td"))),
+        ),
+    );
 }
 
 /* An item whose only text is one paragraph takes it without a <p>, so that short lists stay close together. */
 function itemNode(blocks) {
-    const item = el('li');
+    const item = el("li");
     const nodes = blocks.map(blockNode);
-    if (blocks[0]?.type === 'paragraph' && blocks.slice(1).every((block) => block.type === 'list'))
+    if (blocks[0]?.type === "paragraph" && blocks.slice(1).every((block) => block.type === "list"))
         nodes[0] = inline(document.createDocumentFragment(), blocks[0].text);
     item.append(...nodes);
     return item;
@@ -438,19 +498,24 @@ function itemNode(blocks) {
 const NODES = {
     code: codeNode,
     table: tableNode,
-    rule: () => el('hr'),
-    paragraph: (block) => inline(el('p'), block.text),
+    rule: () => el("hr"),
+    paragraph: (block) => inline(el("p"), block.text),
     heading: (block) => inline(el(`h${Math.min(block.level + 2, 6)}`, { class: `level-${block.level}` }), block.text),
-    quote: (block) => el('blockquote', {}, ...block.blocks.map(blockNode)),
-    list: (block) => el(block.ordered ? 'ol' : 'ul', { start: block.ordered && block.start !== 1 ? block.start : null },
-        ...block.items.map(itemNode)),
+    quote: (block) => el("blockquote", {}, ...block.blocks.map(blockNode)),
+    list: (block) =>
+        el(
+            block.ordered ? "ol" : "ul",
+            { start: block.ordered && block.start !== 1 ? block.start : null },
+            ...block.items.map(itemNode),
+        ),
 };
 
 const blockNode = (block) => NODES[block.type](block);
 
 /*
- * A text that grows, shown in `parent`, which belongs to the view. update() takes the whole text so far. Once a top-level block
- * is followed by a whole line of another it can no longer change, so only what comes after such blocks is read and built again.
+ * A text that grows, shown in `parent`, which belongs to the view. update() takes the whole text so far. Once a
+ * top-level block is followed by a whole line of another it can no longer change, so only what comes after such blocks
+ * is read and built again.
  */
 export class MarkdownView {
     constructor(parent) {
@@ -460,13 +525,16 @@ export class MarkdownView {
 
     reset() {
         this.parent.replaceChildren();
-        this.settled = ''; // the text whose nodes are final
+        this.settled = ""; // the text whose nodes are final
         this.n_settled = 0;
     }
 
     update(text) {
         if (!text.startsWith(this.settled)) this.reset();
-        const lines = text.slice(this.settled.length).replaceAll('\t', '    ').split(/\r\n|\n|\r/);
+        const lines = text
+            .slice(this.settled.length)
+            .replaceAll("\t", "    ")
+            .split(/\r\n|\n|\r/);
         const blocks = readBlocks(lines, 0);
         while (this.parent.childNodes.length > this.n_settled) this.parent.lastChild.remove();
         this.parent.append(...blocks.map(blockNode));
@@ -474,8 +542,9 @@ export class MarkdownView {
     }
 
     /*
-     * The last line may still grow into something else (`-` into the second row of a table), so a block that begins there does
-     * not settle the one before. Offsets are counted in the text as it came: tabs were changed only in the copy that was read.
+     * The last line may still grow into something else (`-` into the second row of a table), so a block that begins
+     * there does not settle the one before. Offsets are counted in the text as it came: tabs were changed only in the
+     * copy that was read.
      */
     settle(text, blocks, lastLine) {
         const n = blocks.length - (blocks.at(-1)?.first === lastLine ? 2 : 1);

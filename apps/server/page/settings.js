@@ -1,21 +1,23 @@
 /*
- * The dialogs: settings, key, and the question before something is deleted. A number that is out of its range is marked and not
- * taken; a field that is empty is not sent, so that the server's default holds.
+ * The dialogs: settings, key, and the question before something is deleted. A number that is out of its range is
+ * marked and not taken; a field that is empty is not sent, so that the server's default holds.
  */
-import { byId } from './dom.js';
-import { readKey, readSettings, saveKey, saveSettings } from './store.js';
+import { byId } from "./dom.js";
+import { readKey, readSettings, saveKey, saveSettings } from "./store.js";
 
-const NUMBERS = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens', 'seed'];
+const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "seed"];
 
 /* The sampling fields of a request. */
 export function samplingFields() {
     const settings = readSettings();
-    return Object.fromEntries(NUMBERS.filter((name) => typeof settings[name] === 'number').map((name) => [name, settings[name]]));
+    return Object.fromEntries(
+        NUMBERS.filter((name) => typeof settings[name] === "number").map((name) => [name, settings[name]]),
+    );
 }
 
 /* A click beside a dialog closes it, as Escape does. */
 function closeOnBackdrop(dialog) {
-    dialog.addEventListener('click', (event) => {
+    dialog.addEventListener("click", (event) => {
         if (event.target === dialog) dialog.close();
     });
 }
@@ -24,25 +26,25 @@ function closeOnBackdrop(dialog) {
 export class SettingsDialog {
     constructor(hooks) {
         this.hooks = hooks;
-        this.dialog = byId('settings');
-        this.system = byId('system');
+        this.dialog = byId("settings");
+        this.system = byId("system");
         closeOnBackdrop(this.dialog);
-        byId('settings-open').addEventListener('click', () => this.open());
-        byId('settings-close').addEventListener('click', () => this.dialog.close());
-        byId('settings-reset').addEventListener('click', () => this.reset());
-        byId('key-forget').addEventListener('click', () => this.forget());
-        this.system.addEventListener('input', () => this.takeSystem());
-        for (const name of NUMBERS) byId(name).addEventListener('input', () => this.takeNumber(name));
+        byId("settings-open").addEventListener("click", () => this.open());
+        byId("settings-close").addEventListener("click", () => this.dialog.close());
+        byId("settings-reset").addEventListener("click", () => this.reset());
+        byId("key-forget").addEventListener("click", () => this.forget());
+        this.system.addEventListener("input", () => this.takeSystem());
+        for (const name of NUMBERS) byId(name).addEventListener("input", () => this.takeNumber(name));
     }
 
     open() {
         const settings = readSettings();
         for (const name of NUMBERS) {
-            byId(name).value = settings[name] ?? '';
+            byId(name).value = settings[name] ?? "";
             this.mark(byId(name));
         }
         this.system.value = this.hooks.system();
-        byId('key-forget').hidden = readKey() === null;
+        byId("key-forget").hidden = readKey() === null;
         this.dialog.showModal();
     }
 
@@ -55,7 +57,7 @@ export class SettingsDialog {
         const input = byId(name);
         if (!this.mark(input)) return;
         const settings = readSettings();
-        if (input.value === '') delete settings[name];
+        if (input.value === "") delete settings[name];
         else settings[name] = input.valueAsNumber;
         saveSettings(settings);
     }
@@ -64,16 +66,16 @@ export class SettingsDialog {
     mark(input) {
         const valid = input.validity.valid;
         const error = byId(`${input.id}-error`);
-        input.setAttribute('aria-invalid', String(!valid));
-        const whole = input.step === '1' ? 'a whole number' : 'a number';
-        error.textContent = valid ? '' : `Not used: enter ${whole} from ${input.min} to ${input.max}.`;
+        input.setAttribute("aria-invalid", String(!valid));
+        const whole = input.step === "1" ? "a whole number" : "a number";
+        error.textContent = valid ? "" : `Not used: enter ${whole} from ${input.min} to ${input.max}.`;
         return valid;
     }
 
     reset() {
         saveSettings({ system: readSettings().system });
         for (const name of NUMBERS) {
-            byId(name).value = '';
+            byId(name).value = "";
             this.mark(byId(name));
         }
     }
@@ -87,26 +89,30 @@ export class SettingsDialog {
 /* Asks for a key; resolves to whether one was given. Several requests that fail at once ask once. */
 export class KeyDialog {
     constructor() {
-        this.dialog = byId('key');
-        this.input = byId('key-input');
+        this.dialog = byId("key");
+        this.input = byId("key-input");
         this.asking = null;
-        byId('key-form').addEventListener('submit', (event) => {
+        byId("key-form").addEventListener("submit", (event) => {
             event.preventDefault();
             this.take();
         });
-        byId('key-cancel').addEventListener('click', () => this.dialog.close());
+        byId("key-cancel").addEventListener("click", () => this.dialog.close());
     }
 
     ask() {
         this.asking ??= new Promise((resolve) => {
-            byId('key-wrong').hidden = readKey() === null;
-            this.input.value = '';
+            byId("key-wrong").hidden = readKey() === null;
+            this.input.value = "";
             this.given = false;
-            this.dialog.addEventListener('close', () => {
-                this.asking = null;
-                this.input.value = '';
-                resolve(this.given);
-            }, { once: true });
+            this.dialog.addEventListener(
+                "close",
+                () => {
+                    this.asking = null;
+                    this.input.value = "";
+                    resolve(this.given);
+                },
+                { once: true },
+            );
             this.dialog.showModal();
         });
         return this.asking;
@@ -116,10 +122,10 @@ export class KeyDialog {
         const key = this.input.value.trim();
         /* Header values are ASCII; fetch would throw at anything else. */
         if (!/^[\x21-\x7e]+$/.test(key)) {
-            byId('key-wrong').hidden = false;
+            byId("key-wrong").hidden = false;
             return this.input.focus();
         }
-        saveKey(key, byId('key-remember').checked);
+        saveKey(key, byId("key-remember").checked);
         this.given = true;
         this.dialog.close();
     }
@@ -127,17 +133,16 @@ export class KeyDialog {
 
 /* Resolves to whether the user agreed. */
 export function confirmDelete(title) {
-    const dialog = byId('confirm');
-    byId('confirm-text').textContent = `“${title}” is deleted here and on the server. This cannot be undone.`;
+    const dialog = byId("confirm");
+    byId("confirm-text").textContent = `“${title}” is deleted here and on the server. This cannot be undone.`;
     return new Promise((resolve) => {
         let agreed = false;
-        byId('confirm-yes').onclick = () => {
+        byId("confirm-yes").onclick = () => {
             agreed = true;
             dialog.close();
         };
-        byId('confirm-no').onclick = () => dialog.close();
-        dialog.addEventListener('close', () => resolve(agreed), { once: true });
+        byId("confirm-no").onclick = () => dialog.close();
+        dialog.addEventListener("close", () => resolve(agreed), { once: true });
         dialog.showModal();
     });
 }
-

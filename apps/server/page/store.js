@@ -1,12 +1,13 @@
 /*
  * What the browser remembers: the key, the settings, and a copy of each conversation.
  *
- * The server's sessions are the original; the copy shows a conversation at once, carries what the server does not keep (names,
- * timings) and survives a server without sessions. Each conversation has an entry of its own, so that two tabs do not overwrite
- * each other. Entries are filed under the key in use: whoever comes with another key does not see them.
+ * The server's sessions are the original; the copy shows a conversation at once, carries what the server does not keep
+ * (names, timings) and survives a server without sessions. Each conversation has an entry of its own, so that two tabs
+ * do not overwrite each other. Entries are filed under the key in use: whoever comes with another key does not see
+ * them.
  */
 
-const PREFIX = 'ruvllm.';
+const PREFIX = "ruvllm.";
 
 /* A browser may refuse storage altogether; then the page works until it is closed. */
 const inMemory = () => {
@@ -31,8 +32,8 @@ function storageOr(name) {
     }
 }
 
-const local = storageOr('localStorage');
-const tab = storageOr('sessionStorage');
+const local = storageOr("localStorage");
+const tab = storageOr("sessionStorage");
 
 /* ---- the key: never in an address, in this tab only unless the user wants it remembered ---- */
 
@@ -51,7 +52,7 @@ export function forgetKey() {
 /* A file name for the key's conversations. Not a secret and not a proof: 32 bits tell keys apart, no more. */
 function drawer() {
     const key = readKey();
-    if (key === null) return 'open';
+    if (key === null) return "open";
     let hash = 0x811c9dc5; // FNV-1a
     for (const c of key) hash = Math.imul(hash ^ c.codePointAt(0), 0x01000193);
     return (hash >>> 0).toString(16);
@@ -63,9 +64,9 @@ const sessionPrefix = () => `${PREFIX}session.${drawer()}.`;
 
 export function newSession(model) {
     const bytes = crypto.getRandomValues(new Uint8Array(12));
-    const id = `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+    const id = `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
     const now = Date.now();
-    return { id, title: '', model, system: readSettings().system, created: now, updated: now, messages: [] };
+    return { id, title: "", model, system: readSettings().system, created: now, updated: now, messages: [] };
 }
 
 /* Conversations of the key in use, newest first. An entry that is not ours to read is left alone. */
@@ -119,9 +120,9 @@ export function saveOpenSessionId(id) {
 
 export function readSettings() {
     try {
-        return { system: '', ...JSON.parse(local.getItem(`${PREFIX}settings`) ?? '{}') };
+        return { system: "", ...JSON.parse(local.getItem(`${PREFIX}settings`) ?? "{}") };
     } catch {
-        return { system: '' };
+        return { system: "" };
     }
 }
 
