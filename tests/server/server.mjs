@@ -3,7 +3,9 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+import { openApi } from "./validate.mjs";
 
 export function skip(why) {
     console.error(`\n*** SERVER TEST SKIPPED: ${why}\n`);
@@ -21,6 +23,41 @@ for (const path of [program, models.chat, models.text, join(modules, "openai")])
     if (!existsSync(path)) skip(`'${path}' is not there; run \`make setup\` and set RUVLLM_TEST_DATA`);
 
 export const { default: OpenAI } = await import(pathToFileURL(join(modules, "openai", "index.mjs")));
+
+// ---- every reply is held against the API's document ----
+
+const api = openApi(fileURLToPath(new URL("../../apps/server/api/openapi.json", import.meta.url)));
+const templates = Object.keys(api.document.paths).map((path) => ({ path, pattern: new RegExp(`^${path.replace(/\{model\}/, ".+").replace(/\{\w+\}/g, "[^/]+")}$`) }));
+
+// What a reply says that the document does not allow, or null. Paths and methods that do not exist are not in it.
+function complaint(method, url, status, type, text) {
+    const known = templates.find(({ pattern }) => pattern.test(new URL(url).pathname));
+    if (!known || !api.document.paths[known.path][method] || !text) return null;
+    try {
+        if (type.startsWith("text/event-stream")) {
+            for (const event of text.split("\n\n").filter((line) => line.startsWith("data: ") && !line.endsWith("[DONE]")))
+                api.checkReply(method, known.path, status, type, JSON.parse(event.slice(6)));
+        } else {
+            api.checkReply(method, known.path, status, type, type.startsWith("application/json") ? JSON.parse(text) : text);
+        }
+        return null;
+    } catch (error) {
+        return `${error.message} in ${text.slice(0, 300)}`;
+    }
+}
+
+const complaints = [];
+const checks = new Set();
+export async function checkedFetch(url, options = {}) {
+    const reply = await fetch(url, options);
+    const copy = reply.clone();
+    const check = copy.text().then((text) => {
+        const wrong = complaint((options.method ?? "GET").toLowerCase(), reply.url, reply.status, reply.headers.get("content-type") ?? "", text);
+        if (wrong) complaints.push(wrong);
+    }, () => {}); // broken off by the test
+    checks.add(check.finally(() => checks.delete(check)));
+    return reply;
+}
 
 // Waits for a line of standard output that matches; fails with all that was said when the program ends first.
 function waitFor(child, said, pattern) {
@@ -55,11 +92,11 @@ export class Server {
     }
 
     client(key = "none", more = {}) {
-        return new OpenAI({ apiKey: key, baseURL: `${this.url}/v1`, maxRetries: 0, ...more });
+        return new OpenAI({ apiKey: key, baseURL: `${this.url}/v1`, maxRetries: 0, fetch: checkedFetch, ...more });
     }
 
     fetch(path, options = {}) {
-        return fetch(this.url + path, options);
+        return checkedFetch(this.url + path, options);
     }
 
     post(path, body, headers = {}) {
@@ -75,6 +112,8 @@ export class Server {
     async stop(signal = "SIGTERM") {
         if (this.child.exitCode === null) this.child.kill(signal);
         const end = await this.ended;
+        await Promise.all(checks);
+        if (complaints.length) throw new Error(`replies do not fit the API's document:\n${complaints.splice(0).slice(0, 10).join("\n")}`);
         if (this.ownsFolder) rmSync(this.folder, { recursive: true, force: true });
         return end;
     }
