@@ -83,10 +83,12 @@ static int fail(const char *model, const struct rv_transfer *transfer, const str
 {
     char bytes[24];
 
+    if (err->status == RUVLLM_IO && transfer->done)
+        return rv_output_failure(err, "what came is kept; the same command goes on from there");
+    if (err->status == RUVLLM_FORMAT)
+        return rv_output_failure(err, "if it happens again, tell the owner of the model or of the hub");
     if (err->status != RUVLLM_CANCELLED)
-        return rv_output_failure(err, err->status == RUVLLM_IO && transfer->done
-                                          ? "what came is kept; the same command goes on from there"
-                                          : NULL);
+        return rv_output_failure(err, NULL);
     if (transfer->done)
         fprintf(stderr, "stopped; %s are kept. To go on: ruvllm pull %s\n", rv_output_bytes(transfer->done, bytes),
                 model);

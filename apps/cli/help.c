@@ -140,6 +140,7 @@ void rv_help_overview(FILE *out, const struct rv_command *const *commands, size_
           "  HF_ENDPOINT          address of the hub (https://huggingface.co)\n"
           "  HF_TOKEN             what to identify with there; sent to no other host\n"
           "  HF_HUB_OFFLINE       1: ask no hub\n"
+          "  SSL_CERT_FILE        certificates to trust a hub by, instead of the system's\n"
           "  NO_COLOR             no colours, whatever the terminal can do\n",
           out);
 }

@@ -297,8 +297,11 @@ static ruvllm_status transfer_all(struct transfer *t, struct ruvllm_error *err)
         if (t->attempt >= MAX_ATTEMPTS)
             return rv_fail_in(err, rc, "gave up after %d attempts", t->attempt);
         rc = rv_hub_retry_pause(&t->retry, rc, &t->reply, err);
-        if (rc)
+        if (rc) {
+            t->told_us = 0;
+            (void)tell(t, 0); // what is kept; the answer no longer matters
             return rc;
+        }
     }
     return RUVLLM_OK;
 }

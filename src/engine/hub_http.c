@@ -37,6 +37,7 @@ struct rv_hub_http {
     struct place home;
     char *authorization; // a header line; NULL: no token
     int32_t stall_seconds;
+    const char *authorities; // file of certificates to trust instead of the system's; NULL
 };
 
 /* ---- places -------------------------------------------------------------------------------- */
@@ -150,6 +151,7 @@ ruvllm_status rv_hub_http_open(struct rv_hub_http **out, const char *endpoint, c
     if (!http)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
     http->stall_seconds = stall_seconds;
+    http->authorities = getenv("SSL_CERT_FILE"); // libcurl leaves it to its callers
     http->curl = curl_easy_init();
     rc = http->curl ? set_endpoint(http, endpoint, err) : rv_fail(err, RUVLLM_INTERNAL, "libcurl could not be started");
     if (rc == RUVLLM_OK)
@@ -420,6 +422,8 @@ static void set_options(struct exchange *x, const char *url, struct curl_slist *
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)x->http->stall_seconds);
+    if (x->http->authorities && *x->http->authorities)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, x->http->authorities);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, x);
@@ -478,7 +482,7 @@ static ruvllm_status judge(struct exchange *x, CURLcode code, const struct place
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return rv_fail(err, RUVLLM_IO, "the file to upload could not be read to its end");
     x->reply->is_transient = is_transient(code);
-    return rv_fail(err, RUVLLM_IO, "no answer from '%s': %s", host, curl_easy_strerror(code));
+    return rv_fail(err, RUVLLM_IO, "the connection to '%s' failed: %s", host, curl_easy_strerror(code));
 }
 
 static ruvllm_status exchange_once(struct exchange *x, CURLU *url, struct ruvllm_error *err)
@@ -490,7 +494,7 @@ static ruvllm_status exchange_once(struct exchange *x, CURLU *url, struct ruvllm
     ruvllm_status rc;
 
     if (!place_init(&place, url) || curl_url_get(url, CURLUPART_URL, &text, 0) != CURLUE_OK) {
-        rc = rv_fail(err, RUVLLM_FORMAT, "the hub names an address that is none");
+        rc = rv_fail(err, RUVLLM_FORMAT, "the hub points to what is no https address; refused");
         goto out;
     }
     rc = check_place(x->http, &place, err);
