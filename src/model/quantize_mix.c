@@ -53,7 +53,7 @@ static const struct rv_quantize_mix mixes[] = {
 };
 
 /* Known, and refused: without knowing which inputs matter they lose the model. */
-static const char *const need_importance[] = {"IQ2_XXS", "IQ2_XS", "IQ2_M", "IQ1_S", "IQ3_M", "IQ3_XS"};
+static const char *const need_importance[] = {"IQ2_XXS", "IQ2_XS", "IQ1_S"};
 
 enum { N_MIXES = sizeof(mixes) / sizeof(mixes[0]) };
 
