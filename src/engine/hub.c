@@ -199,6 +199,14 @@ static ruvllm_status fetch(struct pull *p, struct ruvllm_error *err)
     return rc;
 }
 
+/* Attempts that failed before one succeeded must not be left in the caller's error. */
+static ruvllm_status give_fault(ruvllm_status rc, const struct ruvllm_error *fault, struct ruvllm_error *err)
+{
+    if (rc && err)
+        *err = *fault;
+    return rc;
+}
+
 static ruvllm_status run_pull(struct pull *p, char **path, struct ruvllm_error *err)
 {
     ruvllm_status rc = rv_model_store_root(p->params.models_dir, &p->root, err);
@@ -223,6 +231,7 @@ ruvllm_status ruvllm_hub_pull(const char *model, const struct ruvllm_hub_params 
                               struct ruvllm_error *err)
 {
     struct pull p = {.model = model, .folder = -1, .lock = -1};
+    struct ruvllm_error fault = {0};
     ruvllm_status rc;
 
     if (!path)
@@ -235,7 +244,7 @@ ruvllm_status ruvllm_hub_pull(const char *model, const struct ruvllm_hub_params 
         rc = rv_hub_name_parse(&p.name, model, true, err);
     if (rc)
         return rc;
-    rc = run_pull(&p, path, err);
+    rc = give_fault(run_pull(&p, path, &fault), &fault, err);
     if (p.folder >= 0) {
         rv_model_store_unlock(p.folder, p.base, p.lock);
         close(p.folder);
@@ -254,6 +263,7 @@ ruvllm_status ruvllm_hub_push(const char *path, const char *repository, const st
                               char **url, struct ruvllm_error *err)
 {
     struct rv_hub_push push = {.path = path};
+    struct ruvllm_error fault = {0};
     struct ruvllm_hub_params ours;
     ruvllm_status rc;
 
@@ -281,7 +291,7 @@ ruvllm_status ruvllm_hub_push(const char *path, const char *repository, const st
     push.progress_user = ours.progress_user;
     rc = rv_hub_http_open(&push.http, ours.endpoint, ours.token, ours.stall_seconds, err);
     if (rc == RUVLLM_OK)
-        rc = rv_hub_push_run(&push, url, err);
+        rc = give_fault(rv_hub_push_run(&push, url, &fault), &fault, err);
     rv_hub_http_close(push.http);
     return rc;
 }

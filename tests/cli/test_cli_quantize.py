@@ -128,8 +128,8 @@ class Quantize(unittest.TestCase):
 
     def test_the_result_still_tells_stories(self):
         wanted = perplexity(STORIES)
-        for kind, limit in {"Q8_0": 1.02, "Q5_K_M": 1.06, "Q4_K_M": 1.15, "Q4_0": 1.25}.items():
-            # The limits are twice what was measured, so that only something broken crosses them.
+        # Measured: 1.001, 1.027, 1.074 and 1.163 times the perplexity; twice the loss means that something is broken.
+        for kind, limit in {"Q8_0": 1.02, "Q5_K_M": 1.06, "Q4_K_M": 1.15, "Q4_0": 1.33}.items():
             self.quantize(STORIES, kind, "--force")
             self.assertLess(perplexity(self.out) / wanted, limit, kind)
         done = run("run", self.out, "Once upon a time", "-n", "24", "--temp", "0")
