@@ -121,8 +121,8 @@ static void params_of_another_age_and_null_are_refused(void **state)
     params.struct_size = sizeof(params) + 8;
     assert_fails(ruvllm_hub_pull("a/b", &params, &text, &fault), RUVLLM_INVALID, fault, "struct_size");
     assert_fails(ruvllm_quantize("a", NULL, "Q8_0", NULL, NULL, &fault), RUVLLM_INVALID, fault, "'out' is NULL");
-    assert_fails(ruvllm_quantize("/nonexistent", "/nonexistent.out", "Q8_0", NULL, NULL, &fault), RUVLLM_NOT_FOUND, fault,
-                 "cannot quantise");
+    assert_fails(ruvllm_quantize("/nonexistent", "/nonexistent.out", "Q8_0", NULL, NULL, &fault), RUVLLM_NOT_FOUND,
+                 fault, "cannot quantise");
 }
 
 int main(void)
