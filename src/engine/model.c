@@ -100,22 +100,6 @@ static ruvllm_status read_numbers(struct ruvllm_model *m, const struct ruvllm_mo
     return RUVLLM_OK;
 }
 
-static const char *main_type(const struct rv_gguf_file *file)
-{
-    uint64_t bytes[GGML_TYPE_COUNT] = {0};
-    int best = 0;
-
-    for (size_t i = 0; i < rv_gguf_file_n_tensors(file); i++) {
-        const struct rv_gguf_tensor *t = rv_gguf_file_tensor(file, i);
-        bytes[t->type] += t->n_bytes;
-    }
-    for (int i = 1; i < GGML_TYPE_COUNT; i++) {
-        if (bytes[i] > bytes[best])
-            best = i;
-    }
-    return ggml_type_name((enum ggml_type)best);
-}
-
 static ruvllm_status open_weights(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
 {
     struct rv_weights_options options = {
@@ -180,7 +164,7 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
         rc = copy_string(m->file, "general.architecture", &m->architecture, err);
     if (rc)
         return rc;
-    m->quantization = rv_gguf_file_n_tensors(m->file) ? main_type(m->file) : "";
+    m->quantization = rv_gguf_file_main_type(m->file);
     rc = rv_vocab_loader_open(m->file, &m->vocab, err);
     if (!rc)
         rc = load_template(m, params, err);

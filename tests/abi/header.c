@@ -2,7 +2,10 @@
 #include "ruvllm_kernels.h"
 #include "ruvllm_store.h"
 
+#include "ruvllm_hub.h"
+
 #include "ruvllm.h"
+#include "ruvllm_hub.h"
 #include "ruvllm_kernels.h"
 #include "ruvllm_store.h"
 
@@ -23,6 +26,9 @@ typedef char witness_starts_with_its_size[offsetof(struct ruvllm_witness, struct
 typedef char witness_filter_starts_with_its_size[offsetof(struct ruvllm_witness_filter, struct_size) == 0 ? 1 : -1];
 typedef char witness_stats_start_with_their_size[offsetof(struct ruvllm_witness_stats, struct_size) == 0 ? 1 : -1];
 typedef char session_starts_with_its_size[offsetof(struct ruvllm_session, struct_size) == 0 ? 1 : -1];
+typedef char hub_params_start_with_their_size[offsetof(struct ruvllm_hub_params, struct_size) == 0 ? 1 : -1];
+typedef char models_entry_starts_with_its_size[offsetof(struct ruvllm_models_entry, struct_size) == 0 ? 1 : -1];
+typedef char quantize_params_start_with_their_size[offsetof(struct ruvllm_quantize_params, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);
 
