@@ -198,6 +198,7 @@ static ruvllm_status add_entry(struct walk *walk, struct rv_model_store_entry **
 {
     struct rv_model_store_list *list = walk->list;
 
+    *out = NULL;
     if (list->n == MAX_ENTRIES)
         return rv_fail(err, RUVLLM_TOO_LARGE, "the models' folder holds more than %d files", MAX_ENTRIES);
     if (list->n == walk->cap) {
