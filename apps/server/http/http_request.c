@@ -2,7 +2,7 @@
  * Bytes to a request. llhttp reads the grammar; what it accepts but a neighbour might read otherwise is refused here:
  * several spaces in the request line, other protocols' names, blank lines before it, transfer codings other than
  * "chunked", targets that name another host. The parser is paused at the end of the head and of the body, so that
- * nobody's callback runs inside it.
+ * nobody's callback runs inside it; it is never resumed behind a body, so it never switches to another protocol either.
  */
 #include "server/http/http_request.h"
 
@@ -306,7 +306,6 @@ static int judge(struct rv_http_request *request)
     if (rv_http_headers_failed(&request->headers))
         return refuse(request, 503, "no memory is left for the headers; try again later");
     request->method = method_of(request->parser.method);
-    request->parser.upgrade = 0; // no other protocol is spoken here: a plain request
     request->can_keep_alive = llhttp_should_keep_alive(&request->parser) != 0;
     rv_http_headers_shrink(&request->headers);
     if (check_host(request) || check_target(request) || check_framing(request) || check_expect(request))
