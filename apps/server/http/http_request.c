@@ -370,8 +370,6 @@ static int check_line(struct rv_http_request *request, const char *data, size_t 
 {
     const size_t cap = sizeof(request->line_end) - 1;
 
-    if (request->line_bytes == 0 && (data[0] == '\r' || data[0] == '\n'))
-        return refuse(request, 400, "the request begins with blank lines");
     for (size_t i = 0; i < len; i++)
         request->line_spaces += data[i] == ' ';
     request->line_bytes += len;
@@ -453,6 +451,11 @@ enum rv_http_request_event rv_http_request_feed(struct rv_http_request *request,
         slice = slice_of(request, data + *used, len - *used);
         if (slice == 0) {
             refuse(request, 431, "the request line and headers are longer than this server takes");
+            return RV_HTTP_REQUEST_REFUSED;
+        }
+        /* The parser would read over it. */
+        if (request->phase == PHASE_LINE && request->line_bytes == 0 && (data[*used] == '\r' || data[*used] == '\n')) {
+            refuse(request, 400, "the request begins with blank lines");
             return RV_HTTP_REQUEST_REFUSED;
         }
         if (parse(request, data + *used, slice, used, &event))
