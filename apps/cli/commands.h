@@ -10,6 +10,8 @@ extern const struct rv_command rv_cmd_info;
 extern const struct rv_command rv_cmd_tokenize;
 extern const struct rv_command rv_cmd_perplexity;
 extern const struct rv_command rv_cmd_bench;
+extern const struct rv_command rv_cmd_key;
+extern const struct rv_command rv_cmd_witness;
 extern const struct rv_command rv_cmd_doctor;
 extern const struct rv_command rv_cmd_version;
 extern const struct rv_command rv_cmd_help;
