@@ -190,6 +190,8 @@ struct ruvllm_model_params {
     const char *template_sha256;    // hex; when set, a model whose chat template hashes otherwise is refused
     ruvllm_progress_fn on_progress; // may be NULL
     void *progress_user;
+    const char *backend; // "native": our own code; "llama": libllama; NULL or "hybrid": native for the
+                         // architectures it knows, else libllama where this build has it
 };
 
 RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);
@@ -226,6 +228,9 @@ struct ruvllm_model_info {
     ruvllm_model_size size;
     bool has_chat_template;
     bool tied_embeddings;
+    const char *backend; // "native" or "llama"; "" when only the vocabulary was read and nothing here could compute it
+    bool can_learn;
+    bool has_tiers; // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
 };
 
 RUVLLM_API ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_model_info *out,
