@@ -240,10 +240,10 @@ RUVLLM_API const char *ruvllm_model_chat_template(const ruvllm_model *model);
 
 struct ruvllm_memory_stats {
     size_t struct_size;
-    uint64_t weights_mapped;    // bytes read straight from the file's pages
+    uint64_t weights_mapped;    // bytes read straight from the file's pages; libllama's all count so, or as allocated
     uint64_t weights_allocated; // bytes copied or laid out anew in device memory
     uint64_t kv_bytes;          // of keys and values: in use on the CPU, reserved on other devices
-    uint64_t compute_bytes;     // scratch for one step
+    uint64_t compute_bytes;     // scratch for one step; 0 under libllama, which does not tell
     uint64_t process_rss;       // resident bytes of the whole process; 0 where the system does not tell
 };
 

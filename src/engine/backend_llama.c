@@ -49,7 +49,8 @@ static void on_log(enum ggml_log_level level, const char *text, void *user)
 {
     int len = (int)strcspn(text, "\n");
 
-    rv_ggml_log_write(level, text, user);
+    /* Its warnings are about settings that are ours to choose, its errors come with ours: both are details here. */
+    rv_ggml_log_write(listening ? GGML_LOG_LEVEL_INFO : level, text, user);
     if (level == GGML_LOG_LEVEL_ERROR && listening && !listening->message[0] && len > 0)
         snprintf(listening->message, sizeof(listening->message), "%.*s", len, text);
 }
