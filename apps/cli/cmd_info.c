@@ -133,7 +133,7 @@ static void print_memory(const struct view *view)
 static void print_backend(const struct ruvllm_model_info *info)
 {
     if (!*info->backend)
-        row("backend", "none: this build has nothing that computes this architecture");
+        row("backend", "none that may compute this architecture");
     else if (info->has_tiers && info->can_learn)
         row("backend", "%s", info->backend);
     else

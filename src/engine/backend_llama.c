@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "engine/backend.h"
+#include "engine/engine.h"
 #include "engine/model.h"
 #include "kv/block_pool.h"
 #include "model/ggml_log.h"
@@ -246,8 +247,8 @@ static ruvllm_status open_context(struct llama_state *s, struct ruvllm_model *m,
 
     if ((size_t)config->n_slots > llama_max_parallel_sequences())
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG,
-                            "backend 'llama' computes at most %zu sequences at once, %d of them beside requests",
-                            llama_max_parallel_sequences(), config->n_slots);
+                            "'max_sequences' can be at most %zu with backend 'llama'",
+                            llama_max_parallel_sequences() - RV_ENGINE_N_ASIDE);
     p.n_ctx = count_cells(config);
     p.n_batch = p.n_ubatch = (uint32_t)config->max_rows;
     p.n_seq_max = (uint32_t)config->n_slots;
