@@ -412,6 +412,10 @@ RUVLLM_API ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_i
  *         fwrite(event.text, 1, event.text_len, stdout);
  *     } while (event.type != RUVLLM_EVENT_DONE);
  *     ruvllm_response_free(event.response);
+ *
+ * A model that runs through libllama (`backend` of its info) is served without tiers, shared prefixes and sessions:
+ * `kv` and `share_prefixes` have no effect, the memory of `kv_bytes` is taken at once, and max_sequences is at most
+ * 252.
  */
 typedef struct ruvllm_engine ruvllm_engine;
 
@@ -525,7 +529,7 @@ struct ruvllm_engine_stats {
     int32_t running;
     int32_t waiting;
     uint64_t kv_budget;    // bytes
-    uint64_t kv_used;      // bytes of blocks in use, shared prefixes among them
+    uint64_t kv_used;      // bytes of blocks in use, shared prefixes among them; a byte a token without keys and values
     int32_t kv_blocks_f16; // blocks of 32 tokens by precision
     int32_t kv_blocks_q8;
     int32_t kv_blocks_q4;
