@@ -16,16 +16,16 @@
 #include "support/maker_file.h"
 #include "support/test.h"
 
+enum model { QWEN2MOE, MIXTRAL, MAMBA, N_MODELS };
+
 /* Under a sanitizer, where a token costs twenty times as much, fewer do. */
 #ifdef RUVLLM_IS_SANITIZED
-enum { N_ANSWER = 24, N_ROUNDS = 4 };
+enum { N_ANSWER = 24, N_ROUNDS = 4, FIRST_PRESSED = MIXTRAL };
 #else
-enum { N_ANSWER = 64, N_ROUNDS = 12 };
+enum { N_ANSWER = 64, N_ROUNDS = 12, FIRST_PRESSED = QWEN2MOE };
 #endif
 enum { CONTEXT = 256, N_CROWD = 8, N_THREADS = 1 };
 enum { N_BLOCKS = 8 }; // of an engine in which eight sequences do not fit: the longest takes five
-
-enum model { QWEN2MOE, MIXTRAL, MAMBA, N_MODELS };
 
 static const char *const recipes[N_MODELS][10] = {
     [QWEN2MOE] = {"--arch", "qwen2moe", "--type", "f32", "--ffn", "128"},
@@ -441,44 +441,64 @@ static struct ruvllm_response *drain(ruvllm_engine *engine, uint64_t id)
     return event.response;
 }
 
+struct likeness {
+    double noise; // largest distance of a chosen token's log-probability
+    size_t n_tokens;
+    size_t n_far; // of them, how many are further apart than FAR
+};
+
+#define FAR 0.02
+
 /*
- * True when b goes as a goes, or leaves it at a near tie: ggml multiplies one row and many with different kernels, and
- * what that does to a log-probability is measured on the tokens before.
+ * Compares b with a up to a first difference, which only a near tie excuses: ggml multiplies one row and many with
+ * different kernels, and what that does to a log-probability is measured on the tokens before.
  */
-static bool goes_alike(const struct ruvllm_response *a, const struct ruvllm_response *b, double *noise)
+static void compare(const struct ruvllm_response *a, const struct ruvllm_response *b, struct likeness *l)
 {
     assert_int_equal(a->n_tokens, b->n_tokens);
     for (size_t i = 0; i < a->n_tokens; i++) {
         const struct ruvllm_token_logprob *x = a->logprobs + 3 * i, *y = b->logprobs + 3 * i;
+        double distance = fabs((double)(x[0].logprob - y[0].logprob)), gap = (double)(x[1].logprob - x[2].logprob);
 
         if (a->tokens[i] != b->tokens[i]) {
-            print_message("differs at token %zu: gap %.2e, noise %.2e\n", i, (double)(x[1].logprob - x[2].logprob),
-                          *noise);
-            return (double)(x[1].logprob - x[2].logprob) <= 2 * *noise;
+            print_message("differs at token %zu: gap %.2e, noise %.2e\n", i, gap, l->noise);
+            assert_true(gap <= 2 * l->noise);
+            return;
         }
-        *noise = fmax(*noise, fabs((double)(x[0].logprob - y[0].logprob)));
+        l->n_tokens++;
+        l->n_far += distance > FAR;
+        l->noise = fmax(l->noise, distance);
     }
-    return true;
 }
 
-static void compare_crowd(ruvllm_engine *solo, ruvllm_engine *crowded)
+/*
+ * Where two experts are wanted nearly alike, the noise of a kernel decides which one a token gets, and that token is
+ * then far off; few may be. Without experts none is.
+ */
+static void judge(const struct likeness *l, enum model which)
+{
+    print_message("noise of a log-probability %.2e; %zu of %zu tokens are far off\n", l->noise, l->n_far, l->n_tokens);
+    assert_true(l->n_tokens > N_ANSWER / 2);
+    assert_true(which == MAMBA ? l->n_far == 0 : l->n_far <= 1 + l->n_tokens / 50);
+}
+
+static void compare_crowd(ruvllm_engine *solo, ruvllm_engine *crowded, enum model which, int32_t n_answer)
 {
     struct ruvllm_response *alone[N_CROWD], *mixed;
+    struct likeness likeness = {.noise = 1e-3};
     uint64_t ids[N_CROWD];
-    double noise = 1e-3;
 
     for (int i = 0; i < N_CROWD; i++)
-        alone[i] = drain(solo, submit(solo, i, N_ANSWER));
+        alone[i] = drain(solo, submit(solo, i, n_answer));
     for (int i = 0; i < N_CROWD; i++)
-        ids[i] = submit(crowded, i, N_ANSWER);
+        ids[i] = submit(crowded, i, n_answer);
     for (int i = 0; i < N_CROWD; i++) {
         mixed = drain(crowded, ids[i]);
-        assert_true(goes_alike(alone[i], mixed, &noise));
+        compare(alone[i], mixed, &likeness);
         ruvllm_response_free(alone[i]);
         ruvllm_response_free(mixed);
     }
-    print_message("noise of a log-probability %.2e\n", noise);
-    assert_true(noise < 0.05);
+    judge(&likeness, which);
     wait_until_empty(crowded);
 }
 
@@ -488,7 +508,7 @@ static void a_mixed_crowd_answers_as_each_alone(void **state)
     for (int i = 0; i < N_MODELS; i++) {
         ruvllm_engine *engine = open_engine(paths[i], 0);
 
-        compare_crowd(engine, engine);
+        compare_crowd(engine, engine, (enum model)i, N_ANSWER);
         assert_int_equal(stats_of(engine).preempted, 0);
         ruvllm_engine_close(engine);
     }
@@ -498,11 +518,11 @@ static void a_mixed_crowd_answers_as_each_alone(void **state)
 static void pressure_changes_no_answer(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_MODELS; i++) {
+    for (int i = FIRST_PRESSED; i < N_MODELS; i++) {
         uint64_t token = i == MAMBA ? 1 : 2048; // as the engine counts
         ruvllm_engine *roomy = open_engine(paths[i], 0), *tight = open_engine(paths[i], N_BLOCKS * 32 * token);
 
-        compare_crowd(roomy, tight);
+        compare_crowd(roomy, tight, (enum model)i, 64);
         assert_true(stats_of(tight).preempted > 0);
         assert_int_equal(stats_of(tight).kv_budget, N_BLOCKS * 32 * token);
         ruvllm_engine_close(roomy);
@@ -520,7 +540,7 @@ static void cancelling_leaves_nothing_behind(void **state)
     for (int i = 0; i < N_MODELS; i++) {
         ruvllm_engine *engine = open_engine(paths[i], N_BLOCKS * 32 * (i == MAMBA ? 1 : 2048));
         struct ruvllm_response *before = drain(engine, submit(engine, 5, N_ANSWER)), *after;
-        double noise = 1e-3;
+        struct likeness likeness = {.noise = 1e-3};
 
         for (int round = 0; round < N_ROUNDS; round++) {
             const struct timespec pause = {.tv_nsec = (long)rv_rng_below(&rng, 20000000)};
@@ -534,7 +554,8 @@ static void cancelling_leaves_nothing_behind(void **state)
         }
         wait_until_empty(engine);
         after = drain(engine, submit(engine, 5, N_ANSWER));
-        assert_true(goes_alike(before, after, &noise));
+        compare(before, after, &likeness);
+        judge(&likeness, (enum model)i);
         ruvllm_response_free(before);
         ruvllm_response_free(after);
         ruvllm_engine_close(engine);
