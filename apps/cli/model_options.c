@@ -55,6 +55,12 @@ const struct rv_option rv_model_options_compute[RV_MODEL_OPTIONS_N_COMPUTE] = {
      .type = RV_OPTION_STRING,
      .offset = PARAM(device),
      .help = "Where to compute: a name from 'ruvllm doctor', or auto (default RUVLLM_DEVICE, else auto)"},
+    {.name = "backend",
+     .value = "NAME",
+     .type = RV_OPTION_STRING,
+     .offset = PARAM(backend),
+     .help = "What computes: native, llama (libllama), or hybrid: native for the architectures it knows, else llama "
+             "(default hybrid)"},
     {.name = "no-mmap",
      .type = RV_OPTION_UNFLAG,
      .offset = PARAM(use_mmap),

@@ -20,13 +20,13 @@ struct rv_model_options {
 
 /* All of them as groups for a command whose options begin with `struct rv_model_options` at `offset`. */
 extern const struct rv_option rv_model_options_file[];    // -m, --template-sha256
-extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --no-mmap, --no-repack
+extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --backend, ...
 extern const struct rv_option rv_model_options_threads[]; // --threads
 extern const struct rv_option rv_model_options_rope[];
 
 enum {
     RV_MODEL_OPTIONS_N_FILE = 2,
-    RV_MODEL_OPTIONS_N_COMPUTE = 5,
+    RV_MODEL_OPTIONS_N_COMPUTE = 6,
     RV_MODEL_OPTIONS_N_THREADS = 1,
     RV_MODEL_OPTIONS_N_ROPE = 8
 };

@@ -111,15 +111,16 @@ static int32_t token_of_key(yyjson_val *key)
 
 static void read_bias(struct rv_api_fields *biases, yyjson_val *key, struct ruvllm_logit_bias *out)
 {
+    const char *name = yyjson_get_str(key) ? yyjson_get_str(key) : ""; // keys are strings: for the compiler's sake
+
     out->token = token_of_key(key);
     if (out->token < 0) {
         rv_api_fields_fail(biases->reader, "logit_bias", "invalid_value",
-                           "'logit_bias' has the key \"%.*s\"; keys are token ids in decimal", RV_API_MAX_NAME,
-                           yyjson_get_str(key));
+                           "'logit_bias' has the key \"%.*s\"; keys are token ids in decimal", RV_API_MAX_NAME, name);
         return;
     }
-    rv_api_fields_require(biases, yyjson_get_str(key));
-    rv_api_fields_float(biases, yyjson_get_str(key), -100, 100, &out->bias);
+    rv_api_fields_require(biases, name);
+    rv_api_fields_float(biases, name, -100, 100, &out->bias);
 }
 
 static void read_logit_bias(struct rv_api_fields *body, struct ruvllm_generate_params *p)
