@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "engine/model.h"
+#include "kv/kv_seq.h"
 
 #include <stdio.h>
 #include <stdlib.h>
