@@ -82,7 +82,7 @@ struct piece {
 /* A slot beside the scheduler's; false when all are taken. */
 static bool take_slot(struct ruvllm_engine *e, struct piece *p)
 {
-    if (e->model->backend->has_blocks)
+    if (rv_model_has_blocks(e->model))
         return true; // blocks are all it takes
     for (int32_t i = 0; i < RV_ENGINE_N_ASIDE && p->slot < 0; i++) {
         if (e->is_aside_taken[i])

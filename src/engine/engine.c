@@ -84,7 +84,7 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
 
     if (rc)
         return rc;
-    if (!e->model->backend->has_blocks)
+    if (!rv_model_has_blocks(e->model))
         config.policy = e->policy;
     config.scope = rv_engine_scope(e, request->tenant, &config.policy);
     rc = rv_job_new(&job, &config, err);
@@ -317,10 +317,10 @@ static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *e
     struct rv_prefix_tree_config tree = {.tenant_floor = TENANT_FLOOR};
     ruvllm_status rc;
 
-    if (!e->model->backend->has_blocks)
+    if (!rv_model_has_blocks(e->model))
         count_blocks(e, &config);
     rc = rv_block_pool_new(&e->pool, &config, err);
-    if (rc || !e->params.share_prefixes || !e->model->backend->has_blocks)
+    if (rc || !e->params.share_prefixes || !rv_model_has_blocks(e->model))
         return rc;
     tree.pool = e->pool;
     tree.max_nodes = rv_block_pool_n_ids(e->pool);
@@ -395,7 +395,7 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
         rc = rv_model_open(&e->model, path, model, false, err);
     if (!rc)
         rc = check_params(params, e->model, err);
-    if (!rc && !e->model->backend->has_blocks)
+    if (!rc && !rv_model_has_blocks(e->model))
         e->policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
     if (!rc)
         rc = open_blocks(e, err);

@@ -205,6 +205,11 @@ void rv_model_close(struct ruvllm_model *model)
     rv_free(model);
 }
 
+bool rv_model_has_blocks(const struct ruvllm_model *model)
+{
+    return model->backend && model->backend->has_blocks && (!model->device || rv_device_is_cpu(model->device));
+}
+
 ruvllm_status rv_model_acquire(struct ruvllm_model *model, struct ruvllm_error *err)
 {
     bool expected = false;

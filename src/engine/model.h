@@ -48,6 +48,8 @@ struct ruvllm_model {
 RV_CHECKED ruvllm_status rv_model_open(struct ruvllm_model **out, const char *path,
                                        const struct ruvllm_model_params *params, bool state, struct ruvllm_error *err);
 void rv_model_close(struct ruvllm_model *model);
+/* Keys and values lie in blocks, which only the CPU reads: tiers, shared prefixes, sessions. */
+bool rv_model_has_blocks(const struct ruvllm_model *model);
 
 /* Takes the model for computing; BUSY when another call has it. INVALID for a model without weights. */
 RV_CHECKED ruvllm_status rv_model_acquire(struct ruvllm_model *model, struct ruvllm_error *err);

@@ -109,7 +109,7 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
     info.tied_embeddings = model->manifest.tied;
     info.backend = model->backend ? model->backend->name : "";
     info.can_learn = model->backend && model->backend->can_learn;
-    info.has_tiers = model->backend && model->backend->has_blocks;
+    info.has_tiers = rv_model_has_blocks(model);
     return rv_door_give_struct(out, &info, sizeof(info), "ruvllm_model_info", err);
 }
 

@@ -50,7 +50,7 @@ static void fill_block_bytes(const struct ruvllm_engine *e, uint64_t out[RV_KV_B
 
 static ruvllm_status check_engine(const struct ruvllm_engine *e, struct ruvllm_error *err)
 {
-    if (!e->model->backend->has_blocks)
+    if (!rv_model_has_blocks(e->model))
         return rv_fail(err, RUVLLM_UNSUPPORTED, "backend '%s' keeps no sessions; give the whole conversation instead",
                        e->model->backend->name);
     if (!e->tree)

@@ -243,6 +243,57 @@ static void an_answer_is_the_same_on_both_devices(void **state)
     }
 }
 
+/* An engine's sequences lie in cells there; each must answer as it does alone. */
+static void an_engine_serves_many_there(void **state)
+{
+    enum { N = 6 };
+    static const char *const prompts[N] = {"Once upon a time",  "The little dog",   "Lily and Tom went to",
+                                           "In the big forest", "One day, a robot", "Mum said that"};
+    const char *path = test_data("models/stories260K.gguf");
+    struct ruvllm_generate_params params = ruvllm_generate_params_default();
+    struct ruvllm_model_params model_params = ruvllm_model_params_default();
+    struct ruvllm_engine_params engine_params = ruvllm_engine_params_default();
+    struct ruvllm_model_info info = {.struct_size = sizeof(info)};
+    ruvllm_model *alone = open_on(path, device_name);
+    ruvllm_engine *engine;
+    uint64_t ids[N];
+
+    (void)state;
+    params.temperature = 0;
+    params.repetition_penalty = 1;
+    params.max_tokens = 48;
+    model_params.device = device_name;
+    model_params.repack = false;
+    model_params.max_context = 512;
+    engine_params.model = &model_params;
+    engine_params.max_sequences = 4; // so that some wait for another's cells
+    assert_ok(ruvllm_engine_open(&engine, path, &engine_params, err));
+    assert_ok(ruvllm_model_info_get(ruvllm_engine_model(engine), &info, err));
+    assert_false(info.has_tiers);
+    for (int i = 0; i < N; i++) {
+        struct ruvllm_input input = {.struct_size = sizeof(input), .text = prompts[i], .text_len = strlen(prompts[i])};
+        struct ruvllm_request request = {.struct_size = sizeof(request), .input = &input, .params = &params};
+
+        assert_ok(ruvllm_engine_submit(engine, &request, &ids[i], err));
+    }
+    for (int i = 0; i < N; i++) {
+        struct ruvllm_input input = {.struct_size = sizeof(input), .text = prompts[i], .text_len = strlen(prompts[i])};
+        struct ruvllm_event event = {.struct_size = sizeof(event)};
+        struct ruvllm_response *own;
+
+        do
+            assert_ok(ruvllm_engine_next_event(engine, ids[i], 60000, &event, err));
+        while (event.type == RUVLLM_EVENT_TEXT);
+        assert_int_equal(event.type, RUVLLM_EVENT_DONE);
+        assert_ok(ruvllm_generate(alone, &input, &params, &own, err));
+        assert_string_equal(event.response->text, own->text);
+        ruvllm_response_free(event.response);
+        ruvllm_response_free(own);
+    }
+    ruvllm_engine_close(engine);
+    ruvllm_model_close(alone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +303,7 @@ int main(void)
         cmocka_unit_test(windows_caps_and_post_norms_agree),
         cmocka_unit_test(fused_projections_and_long_rope_agree),
         cmocka_unit_test(an_answer_is_the_same_on_both_devices),
+        cmocka_unit_test(an_engine_serves_many_there),
     };
 
     test_need_data();
