@@ -15,7 +15,8 @@ enum {
     TENANT_FLOOR = 16, // blocks of shared prefixes that a tenant keeps while others have more: 512 tokens
     AGE_MS = 1000,     // of waiting count as much as one more of priority
     MAX_SEQUENCES = 4096,
-    MAX_QUEUE = 1 << 16
+    MAX_QUEUE = 1 << 16,
+    SPILL_STEP_BYTES = 64 << 20, // written, and read, between two steps: about a tenth of a second
 };
 
 #ifdef RV_POISON_FREED_BLOCKS
@@ -297,6 +298,15 @@ static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *e
     return rv_prefix_tree_new(&e->tree, &tree, err);
 }
 
+static ruvllm_status open_spill(struct ruvllm_engine *e, struct ruvllm_error *err)
+{
+    struct rv_spill_file_config config = {.pool = e->pool, .dir = e->params.spill_dir, .budget = e->params.spill_bytes};
+
+    if (!config.dir || config.budget == 0)
+        return RUVLLM_OK;
+    return rv_spill_file_open(&e->spill, &config, err);
+}
+
 static ruvllm_status open_decoder(struct ruvllm_engine *e, struct ruvllm_error *err)
 {
     struct ruvllm_model *m = e->model;
@@ -309,6 +319,8 @@ static ruvllm_status open_decoder(struct ruvllm_engine *e, struct ruvllm_error *
                                        .max_context = m->max_context};
     struct rv_scheduler_config scheduler = {.pool = e->pool,
                                             .tree = e->tree,
+                                            .spill = e->spill,
+                                            .spill_step_bytes = SPILL_STEP_BYTES,
                                             .max_running = e->params.max_sequences,
                                             .max_waiting = e->params.max_queue + e->params.max_sequences,
                                             .max_rows = m->max_batch,
@@ -359,6 +371,8 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
     if (!rc)
         rc = open_blocks(e, err);
     if (!rc)
+        rc = open_spill(e, err);
+    if (!rc)
         rc = open_decoder(e, err);
     if (!rc)
         rc = start(e, err);
@@ -387,6 +401,7 @@ void rv_engine_close(struct ruvllm_engine *engine)
         rv_job_free(e->table[i]); // ended by the thread, unread
     rv_decoder_free(e->decoder);
     rv_scheduler_free(e->scheduler);
+    rv_spill_file_close(e->spill);
     rv_prefix_tree_free(e->tree);
     rv_block_pool_free(e->pool);
     rv_model_close(e->model);
