@@ -24,13 +24,13 @@ void rv_running_set_release(struct rv_running_set *set)
 void rv_running_set_spill_to(struct rv_running_set *set, struct rv_spill_file *spill, size_t max_bytes)
 {
     set->spill = spill;
-    set->spill_max = max_bytes;
+    set->spill_step_bytes = max_bytes;
 }
 
 void rv_running_set_begin_plan(struct rv_running_set *set)
 {
     set->is_dry = false;
-    set->n_written = set->n_read = 0;
+    set->written_bytes = set->read_bytes = 0;
 }
 
 /* Having been preempted does not count: the next to give way would be one that is further on, and so in turn. */
@@ -80,10 +80,11 @@ static void spill(struct rv_running_set *set, struct rv_request *request)
         int32_t n_held = kv->len - i * RV_KV_BLOCK_TOKENS;
         size_t bytes = rv_block_pool_block_bytes(set->pool, rv_block_pool_format(set->pool, kv->blocks[i]));
 
-        if (set->n_written + bytes > set->spill_max || !rv_spill_file_put(set->spill, &request->spilled, kv->blocks[i]))
+        if (set->written_bytes + bytes > set->spill_step_bytes ||
+            !rv_spill_file_put(set->spill, &request->spilled, kv->blocks[i]))
             return;
         request->n_spilled += n_held < RV_KV_BLOCK_TOKENS ? n_held : RV_KV_BLOCK_TOKENS;
-        set->n_written += bytes;
+        set->written_bytes += bytes;
         set->n_spilled++;
     }
 }
@@ -179,9 +180,9 @@ int32_t rv_running_set_reserve(struct rv_running_set *set, struct rv_request *re
 
 bool rv_running_set_can_restore(const struct rv_running_set *set, const struct rv_request *request)
 {
-    if (request->spilled.n_blocks == 0 || set->n_read == 0)
+    if (request->spilled.n_blocks == 0 || set->read_bytes == 0)
         return true;
-    return set->n_read + rv_spill_file_bytes(set->spill, &request->spilled, 0, INT32_MAX) <= set->spill_max;
+    return set->read_bytes + rv_spill_file_bytes(set->spill, &request->spilled, 0, INT32_MAX) <= set->spill_step_bytes;
 }
 
 void rv_running_set_restore(struct rv_running_set *set, struct rv_request *request)
@@ -200,7 +201,7 @@ void rv_running_set_restore(struct rv_running_set *set, struct rv_request *reque
         if (block < 0)
             break;
         rv_kv_seq_append(kv, block, n_held < RV_KV_BLOCK_TOKENS ? n_held : RV_KV_BLOCK_TOKENS);
-        set->n_read += bytes;
+        set->read_bytes += bytes;
         set->n_restored++;
     }
     rv_running_set_forget(set, request);

@@ -24,9 +24,9 @@ struct rv_running_set {
     struct rv_request *lost;     // preempted, linked by next_lost; the owner takes them from here
     bool is_dry;                 // nothing is left to squeeze; rv_running_set_begin_plan resets it
     struct rv_spill_file *spill; // may be NULL
-    size_t spill_max;            // bytes to write, and to read, in one plan
-    size_t n_written;            // bytes, in this plan
-    size_t n_read;
+    size_t spill_step_bytes;     // bytes to write, and to read, in one plan
+    size_t written_bytes;        // in this plan
+    size_t read_bytes;
     uint64_t n_preempted;
     uint64_t n_squeezed;
     uint64_t n_evicted;
