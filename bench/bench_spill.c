@@ -59,12 +59,18 @@ static void stop(struct watch *w)
     w->cpu_us[w->n++] += cpu_us();
 }
 
+static double median_ms(int64_t *times)
+{
+    const int64_t *middle = times + ROUNDS / 2;
+
+    qsort(times, ROUNDS, sizeof(*times), compare);
+    return (double)*middle / 1e3;
+}
+
 static void print(struct watch *w, const char *name)
 {
-    qsort(w->wall_us, ROUNDS, sizeof(*w->wall_us), compare);
-    qsort(w->cpu_us, ROUNDS, sizeof(*w->cpu_us), compare);
-    printf("spill.64mib.%s=%.1f\n", name, (double)w->wall_us[ROUNDS / 2] / 1e3);
-    printf("spill.64mib.%s_cpu=%.1f\n", name, (double)w->cpu_us[ROUNDS / 2] / 1e3);
+    printf("spill.64mib.%s=%.1f\n", name, median_ms(w->wall_us));
+    printf("spill.64mib.%s_cpu=%.1f\n", name, median_ms(w->cpu_us));
 }
 
 /* Bytes that do not repeat. */
