@@ -19,8 +19,11 @@ pkg_check_modules(event REQUIRED IMPORTED_TARGET libevent_core libevent_extra li
 pkg_check_modules(llhttp REQUIRED IMPORTED_TARGET libllhttp)
 pkg_check_modules(openssl REQUIRED IMPORTED_TARGET libssl libcrypto)
 
-# libllama is the oracle of the tests; nothing that ships links it.
+# libllama is the second backend, where it is there, and the oracle of the tests.
+find_package(llama CONFIG QUIET)
+if(RUVLLM_TESTS AND NOT llama_FOUND)
+    message(FATAL_ERROR "The tests need libllama. Run `make setup`, or set RUVLLM_TESTS to OFF.")
+endif()
 if(RUVLLM_TESTS)
-    find_package(llama CONFIG REQUIRED)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 endif()

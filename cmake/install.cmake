@@ -1,7 +1,8 @@
 configure_file(ruvllm.pc.in ${CMAKE_BINARY_DIR}/ruvllm.pc @ONLY)
 install(TARGETS ruvllm ruvllm_cli
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/ruvllm.h include/ruvllm_kernels.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/ruvllm.h include/ruvllm_hub.h include/ruvllm_kernels.h include/ruvllm_store.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/ruvllm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 find_program(SCDOC scdoc)

@@ -190,6 +190,8 @@ struct ruvllm_model_params {
     const char *template_sha256;    // hex; when set, a model whose chat template hashes otherwise is refused
     ruvllm_progress_fn on_progress; // may be NULL
     void *progress_user;
+    const char *backend; // "native": our own code; "llama": libllama; NULL or "hybrid": native for the
+                         // architectures it knows, else libllama where this build has it
 };
 
 RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);
@@ -226,6 +228,9 @@ struct ruvllm_model_info {
     ruvllm_model_size size;
     bool has_chat_template;
     bool tied_embeddings;
+    const char *backend; // "native" or "llama"; "" when only the vocabulary was read and nothing here could compute it
+    bool can_learn;
+    bool has_tiers; // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
 };
 
 RUVLLM_API ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_model_info *out,
@@ -235,10 +240,10 @@ RUVLLM_API const char *ruvllm_model_chat_template(const ruvllm_model *model);
 
 struct ruvllm_memory_stats {
     size_t struct_size;
-    uint64_t weights_mapped;    // bytes read straight from the file's pages
+    uint64_t weights_mapped;    // bytes read straight from the file's pages; libllama's all count so, or as allocated
     uint64_t weights_allocated; // bytes copied or laid out anew in device memory
     uint64_t kv_bytes;          // of keys and values: in use on the CPU, reserved on other devices
-    uint64_t compute_bytes;     // scratch for one step
+    uint64_t compute_bytes;     // scratch for one step; 0 under libllama, which does not tell
     uint64_t process_rss;       // resident bytes of the whole process; 0 where the system does not tell
 };
 
@@ -407,6 +412,10 @@ RUVLLM_API ruvllm_status ruvllm_embed(ruvllm_model *model, const struct ruvllm_i
  *         fwrite(event.text, 1, event.text_len, stdout);
  *     } while (event.type != RUVLLM_EVENT_DONE);
  *     ruvllm_response_free(event.response);
+ *
+ * A model that runs through libllama (`backend` of its info) is served without tiers, shared prefixes and sessions:
+ * `kv` and `share_prefixes` have no effect, the memory of `kv_bytes` is taken at once, and max_sequences is at most
+ * 252.
  */
 typedef struct ruvllm_engine ruvllm_engine;
 
@@ -434,7 +443,8 @@ struct ruvllm_engine_params {
     int32_t prefill_tokens;                  // prompt tokens of a step while others wait for their next token; 128
     bool share_prefixes;                     // true: requests of a tenant that begin alike are computed once
     const char *spill_dir;                   // folder for what has to give way to others, in a file without a name;
-                                             // NULL: there is none, and it is computed again
+                                             // NULL: there is none, and it is computed again, as always where
+                                             // another library keeps the keys and values
     uint64_t spill_bytes;                    // that file's largest size; 0: there is none
 };
 
@@ -523,7 +533,7 @@ struct ruvllm_engine_stats {
     int32_t running;
     int32_t waiting;
     uint64_t kv_budget;    // bytes
-    uint64_t kv_used;      // bytes of blocks in use, shared prefixes among them
+    uint64_t kv_used;      // bytes of blocks in use, shared prefixes among them; a byte a token without keys and values
     int32_t kv_blocks_f16; // blocks of 32 tokens by precision
     int32_t kv_blocks_q8;
     int32_t kv_blocks_q4;

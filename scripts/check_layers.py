@@ -36,8 +36,8 @@ HOMES = {
     "llama*.h": ["src/engine/backend_llama.c"],
     "sqlite3.h": ["src/store/*"],
     "libpq-fe.h": ["src/store/*"],
-    "yyjson.h": ["src/text/*", "src/model/*", "src/sample/*", "apps/*"],
-    "curl/*.h": ["src/engine/hub.c"],
+    "yyjson.h": ["src/text/*", "src/model/*", "src/sample/*", "src/engine/hub_*.c", "apps/*"],
+    "curl/*.h": ["src/engine/hub_http.c"],
     "sodium.h": ["src/base/*"],
     "histedit.h": ["apps/cli/*"],
     "editline/*.h": ["apps/cli/*"],
@@ -51,7 +51,7 @@ HOMES = {
 }
 
 # What callers of the library see, and every folder may.
-PUBLIC = {"ruvllm.h", "ruvllm_kernels.h"}
+PUBLIC = {"ruvllm.h", "ruvllm_hub.h", "ruvllm_kernels.h", "ruvllm_store.h"}
 
 # Headers of the language and the system, which every folder may use.
 SYSTEM = set(
@@ -231,7 +231,7 @@ def self_test():
         "src/graph/decoder.c": '#include "kv/kv_cache.h"\n#include <ggml.h>\n#include "ruvllm.h"\n',
         "src/kv/kv_cache.h": header("RV_KV_KV_CACHE_H", "RV_CHECKED ruvllm_status rv_kv_cache_new(void)\n    RV_PRINTF(1, 2);"),
         "src/text/jinja_value.h": header("RV_TEXT_JINJA_VALUE_H", "int rv_jinja_list_push(void);"),
-        "src/engine/hub.c": "#include <curl/curl.h>\n",
+        "src/engine/hub_http.c": "#include <curl/curl.h>\n",
         "apps/cli/main.c": '#include "options.h"\n#include "base/buf.h"\n#include <yyjson.h>\n',
         "apps/cli/options.h": header("RV_CLI_OPTIONS_H"),
         "apps/server/main.c": '#include "ruvllm.h"\n',

@@ -69,7 +69,7 @@ static uint64_t kv_bytes_per_token(const struct ruvllm_model_info *info)
 /* An engine keeps old keys and values in fewer bits; 32 numbers of a head share a scale. */
 static bool can_quantize_kv(const struct ruvllm_model_info *info)
 {
-    return info->head_dim % 32 == 0;
+    return info->has_tiers && info->head_dim % 32 == 0;
 }
 
 static uint64_t cold_bytes_per_token(const struct ruvllm_model_info *info)
@@ -114,17 +114,31 @@ static void print_memory(const struct view *view)
     uint64_t kv = kv_bytes_per_token(info) * (uint64_t)info->context;
     char a[24], b[24], c[24], d[24];
 
-    row("KV cache", "%s per token, %s for %d tokens", rv_output_bytes(kv_bytes_per_token(info), a),
-        rv_output_bytes(kv, b), info->context);
+    if (kv == 0)
+        row("KV cache", "none: a state of one size for each sequence");
+    else
+        row("KV cache", "%s per token, %s for %d tokens", rv_output_bytes(kv_bytes_per_token(info), a),
+            rv_output_bytes(kv, b), info->context);
     if (view->options->load) {
         row("memory", "weights %s mapped + %s allocated, KV %s, scratch %s", rv_output_bytes(memory->weights_mapped, a),
             rv_output_bytes(memory->weights_allocated, b), rv_output_bytes(memory->kv_bytes, c),
-            rv_output_bytes(memory->compute_bytes, d));
+            memory->compute_bytes ? rv_output_bytes(memory->compute_bytes, d) : "unknown");
         row("", "%s resident now, on %s", rv_output_bytes(memory->process_rss, a), info->device);
     } else {
         row("memory", "about %s: weights %s + KV %s (scratch comes on top; --load measures)",
             rv_output_bytes(info->file_bytes + kv, a), rv_output_bytes(info->file_bytes, b), rv_output_bytes(kv, c));
     }
+}
+
+static void print_backend(const struct ruvllm_model_info *info)
+{
+    if (!*info->backend)
+        row("backend", "none that may compute this architecture");
+    else if (info->has_tiers && info->can_learn)
+        row("backend", "%s", info->backend);
+    else
+        row("backend", "%s: %s%s%s", info->backend, info->has_tiers ? "" : "no KV tiers, shared prefixes or sessions",
+            info->has_tiers || info->can_learn ? "" : ", ", info->can_learn ? "" : "no learning");
 }
 
 static void print_model(const struct view *view)
@@ -133,6 +147,7 @@ static void print_model(const struct view *view)
     char count[32];
 
     row("architecture", "%s, %s", info->architecture, ruvllm_model_size_name(info->size));
+    print_backend(info);
     row("shape", "%d layers, width %d, %d heads of %d (%d for KV)%s", info->n_layers, info->n_embd, info->n_heads,
         info->head_dim, info->n_kv_heads, info->tied_embeddings ? ", tied embeddings" : "");
     row("quantisation", "%s", info->quantization);
@@ -147,7 +162,7 @@ static void print_model(const struct view *view)
     if (can_quantize_kv(info))
         row("KV tiers", "16 bits when new, then 8, then 4 (%s a token)",
             rv_output_bytes(cold_bytes_per_token(info), count));
-    else
+    else if (info->has_tiers)
         row("KV tiers", "all in 16 bits: fewer need heads that 32 divides, these have %d", info->head_dim);
     if (info->has_chat_template)
         row("chat template", "sha256 %s", info->template_sha256);
@@ -190,6 +205,9 @@ static void info_json(yyjson_mut_doc *doc, yyjson_mut_val *o, const struct ruvll
     yyjson_mut_obj_add_strcpy(doc, o, "quantization", info->quantization);
     yyjson_mut_obj_add_strcpy(doc, o, "tokenizer", info->tokenizer);
     yyjson_mut_obj_add_strcpy(doc, o, "device", info->device);
+    yyjson_mut_obj_add_strcpy(doc, o, "backend", info->backend);
+    yyjson_mut_obj_add_bool(doc, o, "can_learn", info->can_learn);
+    yyjson_mut_obj_add_bool(doc, o, "has_tiers", info->has_tiers);
     yyjson_mut_obj_add_strcpy(doc, o, "template_sha256", info->template_sha256);
     yyjson_mut_obj_add_bool(doc, o, "has_chat_template", info->has_chat_template);
     yyjson_mut_obj_add_strcpy(doc, o, "size", ruvllm_model_size_name(info->size));

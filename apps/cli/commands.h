@@ -6,10 +6,18 @@
 
 extern const struct rv_command rv_cmd_run;
 extern const struct rv_command rv_cmd_chat;
+extern const struct rv_command rv_cmd_serve;
 extern const struct rv_command rv_cmd_info;
 extern const struct rv_command rv_cmd_tokenize;
 extern const struct rv_command rv_cmd_perplexity;
 extern const struct rv_command rv_cmd_bench;
+extern const struct rv_command rv_cmd_key;
+extern const struct rv_command rv_cmd_witness;
+extern const struct rv_command rv_cmd_pull;
+extern const struct rv_command rv_cmd_list;
+extern const struct rv_command rv_cmd_rm;
+extern const struct rv_command rv_cmd_push;
+extern const struct rv_command rv_cmd_quantize;
 extern const struct rv_command rv_cmd_doctor;
 extern const struct rv_command rv_cmd_version;
 extern const struct rv_command rv_cmd_help;

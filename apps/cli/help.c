@@ -115,7 +115,9 @@ void rv_help_overview(FILE *out, const struct rv_command *const *commands, size_
                   "ruvllm run model.gguf \"Once upon a time\"\n"
                   "    continue a text\n"
                   "ruvllm info model.gguf\n"
-                  "    what is in a model file, and how much memory it takes\n");
+                  "    what is in a model file, and how much memory it takes\n"
+                  "ruvllm pull owner/name:Q4_K_M\n"
+                  "    fetch a model from a hub; its name then works wherever a file does\n");
     heading(out, "More examples");
     examples(out, "ruvllm run model.gguf --chat \"Why is the sky blue?\" --temp 0\n"
                   "    ask one question, always the same answer\n"
@@ -134,6 +136,11 @@ void rv_help_overview(FILE *out, const struct rv_command *const *commands, size_
     fputs("  RUVLLM_DEVICE        where to compute when --device is not given\n"
           "  RUVLLM_LOG_LEVEL     debug, info (the default), warn, error or off\n"
           "  RUVLLM_CACHE_DIR     where files are kept between runs (~/.cache/ruvllm)\n"
+          "  RUVLLM_MODELS        where fetched models are kept (~/.local/share/ruvllm/models)\n"
+          "  HF_ENDPOINT          address of the hub (https://huggingface.co)\n"
+          "  HF_TOKEN             what to identify with there; sent to no other host\n"
+          "  HF_HUB_OFFLINE       1: ask no hub\n"
+          "  SSL_CERT_FILE        certificates to trust a hub by, instead of the system's\n"
           "  NO_COLOR             no colours, whatever the terminal can do\n",
           out);
 }

@@ -5,6 +5,8 @@
 #include "output.h"
 #include "progress.h"
 
+#include "ruvllm_hub.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,7 +25,7 @@ const struct rv_option rv_model_options_file[RV_MODEL_OPTIONS_N_FILE] = {
      .value = "FILE",
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct rv_model_options, path),
-     .help = "The GGUF file, instead of the first argument"},
+     .help = "The GGUF file or the name of a fetched model, instead of the first argument"},
     {.name = "template-sha256",
      .value = "HEX",
      .type = RV_OPTION_STRING,
@@ -53,6 +55,12 @@ const struct rv_option rv_model_options_compute[RV_MODEL_OPTIONS_N_COMPUTE] = {
      .type = RV_OPTION_STRING,
      .offset = PARAM(device),
      .help = "Where to compute: a name from 'ruvllm doctor', or auto (default RUVLLM_DEVICE, else auto)"},
+    {.name = "backend",
+     .value = "NAME",
+     .type = RV_OPTION_STRING,
+     .offset = PARAM(backend),
+     .help = "What computes: native, llama (libllama), or hybrid: native for the architectures it knows, else llama "
+             "(default hybrid)"},
     {.name = "no-mmap",
      .type = RV_OPTION_UNFLAG,
      .offset = PARAM(use_mmap),
@@ -136,12 +144,50 @@ void rv_model_options_init(struct rv_model_options *options)
     options->rope_scaling = RUVLLM_ROPE_FROM_MODEL;
 }
 
+/* What can only be meant as a path, so that no name is searched for. */
+static bool is_path(const char *model)
+{
+    size_t len = strlen(model);
+
+    return model[0] == '/' || model[0] == '.' ||
+           (!strchr(model, ':') && len > 5 && strcmp(model + len - 5, ".gguf") == 0);
+}
+
+const char *rv_model_options_resolve(const char *model, char found[PATH_MAX], int *code)
+{
+    static const char hint[] = "MODEL is the path of a .gguf file, or the name of a model 'ruvllm list' shows";
+    struct ruvllm_error err = {0};
+    struct stat st;
+    char *path = NULL;
+    bool is_missing;
+
+    if (stat(model, &st) == 0 && !S_ISDIR(st.st_mode))
+        return model;
+    if (stat(model, &st) == 0) {
+        rv_output_error("name the .gguf file inside it", "model '%s' is a folder", model);
+        *code = RV_EXIT_FAILURE;
+        return NULL;
+    }
+    is_missing = errno == ENOENT || errno == ENOTDIR;
+    rv_fail_errno(&err, errno, "cannot find model '%s'", model);
+    if (is_missing && !is_path(model)) {
+        if (ruvllm_models_find(NULL, model, &path, &err) == RUVLLM_OK && strlen(path) < PATH_MAX) {
+            memcpy(found, path, strlen(path) + 1);
+            ruvllm_free(path);
+            return found;
+        }
+        ruvllm_free(path);
+        rv_fail_in(&err, err.status, "cannot find model '%s'", model);
+    }
+    *code = rv_output_failure(&err, is_missing ? hint : NULL);
+    return NULL;
+}
+
 int rv_model_options_settle(struct rv_model_options *options, const struct rv_command *command,
                             struct rv_arguments *args)
 {
     char hint[96];
-    struct ruvllm_error err = {0};
-    struct stat st;
+    int code = RV_EXIT_OK;
 
     if (!options->path)
         options->path = rv_options_shift(args);
@@ -151,19 +197,8 @@ int rv_model_options_settle(struct rv_model_options *options, const struct rv_co
         rv_output_error(hint, "no model given");
         return RV_EXIT_USAGE;
     }
-    if (stat(options->path, &st) != 0) {
-        bool is_missing = errno == ENOENT || errno == ENOTDIR;
-
-        rv_fail_errno(&err, errno, "cannot find model '%s'", options->path);
-        return rv_output_failure(
-            &err,
-            is_missing ? "MODEL is the path of a .gguf file; names from a model hub are not supported yet" : NULL);
-    }
-    if (S_ISDIR(st.st_mode)) {
-        rv_output_error("name the .gguf file inside it", "model '%s' is a folder", options->path);
-        return RV_EXIT_FAILURE;
-    }
-    return RV_EXIT_OK;
+    options->path = rv_model_options_resolve(options->path, options->found, &code);
+    return code;
 }
 
 int rv_model_options_open(const struct rv_model_options *options, ruvllm_model **out, struct ruvllm_model_info *info)

@@ -1,29 +1,32 @@
 /*
  * The options every command with a model shares, and opening the model they describe.
  *
- * MODEL is the first argument or `-m`. It is a path now; names from a hub come later, and the error for a path
- * that does not exist says so.
+ * MODEL is the first argument or `-m`: a path, or the name of a model that was fetched (owner/name:Q4_K_M). A path that
+ * exists wins.
  */
 #ifndef RV_CLI_MODEL_OPTIONS_H
 #define RV_CLI_MODEL_OPTIONS_H
 
 #include "options.h"
 
+#include <limits.h>
+
 struct rv_model_options {
-    const char *path;
+    const char *path;     // as given; once settled, a path
+    char found[PATH_MAX]; // where `path` points after a name was found
     struct ruvllm_model_params params;
     int32_t rope_scaling; // index into the option's choices
 };
 
 /* All of them as groups for a command whose options begin with `struct rv_model_options` at `offset`. */
 extern const struct rv_option rv_model_options_file[];    // -m, --template-sha256
-extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --no-mmap, --no-repack
+extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --backend, ...
 extern const struct rv_option rv_model_options_threads[]; // --threads
 extern const struct rv_option rv_model_options_rope[];
 
 enum {
     RV_MODEL_OPTIONS_N_FILE = 2,
-    RV_MODEL_OPTIONS_N_COMPUTE = 5,
+    RV_MODEL_OPTIONS_N_COMPUTE = 6,
     RV_MODEL_OPTIONS_N_THREADS = 1,
     RV_MODEL_OPTIONS_N_ROPE = 8
 };
@@ -60,6 +63,12 @@ RV_CHECKED int rv_model_options_settle(struct rv_model_options *options, const s
  */
 RV_CHECKED int rv_model_options_open(const struct rv_model_options *options, ruvllm_model **out,
                                      struct ruvllm_model_info *info);
+
+/*
+ * The path `model` means: itself where it exists, else that of a fetched model of this name, copied to `found`. NULL
+ * with the exit code in *code after saying what is wrong.
+ */
+RV_CHECKED const char *rv_model_options_resolve(const char *model, char found[PATH_MAX], int *code);
 
 /* The path without its folders. */
 const char *rv_model_options_base_name(const char *path);

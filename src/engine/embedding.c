@@ -58,7 +58,7 @@ ruvllm_status rv_embedding_by_model(struct ruvllm_model *model, const int32_t *t
     ruvllm_status rc = begin(&p, model, n_tokens, err);
 
     if (!rc) {
-        rv_model_rewind(model, 0);
+        (void)rv_model_rewind(model, 0);
         rc =
             rv_model_advance(model, tokens, (int32_t)n_tokens, (int32_t)n_tokens, RV_DECODER_HIDDEN, add_rows, &p, err);
     }
@@ -71,12 +71,27 @@ struct piece {
     struct pooling pooling;
     uint64_t tenant;
     struct rv_kv_seq kv;
+    int32_t slot;          // -1: none yet
     const int32_t *tokens; // of this piece
     int32_t n;
     int32_t *rows; // scratch: positions, sequence numbers and rows to read, n of each
     ruvllm_status rc;
     struct ruvllm_error err;
 };
+
+/* A slot beside the scheduler's; false when all are taken. */
+static bool take_slot(struct ruvllm_engine *e, struct piece *p)
+{
+    if (e->model->backend->has_blocks)
+        return true; // blocks are all it takes
+    for (int32_t i = 0; i < RV_ENGINE_N_ASIDE && p->slot < 0; i++) {
+        if (e->is_aside_taken[i])
+            continue;
+        e->is_aside_taken[i] = true;
+        p->slot = e->params.max_sequences + i;
+    }
+    return p->slot >= 0;
+}
 
 /* Room for the piece, if need be in the place of prefixes that nobody uses. */
 static bool reserve(struct ruvllm_engine *e, struct piece *p)
@@ -100,10 +115,16 @@ static void run_piece(struct ruvllm_engine *e, void *arg)
                              .pos = p->rows,
                              .seq = p->rows + p->n,
                              .seqs = seqs,
+                             .slots = &p->slot,
                              .out_rows = p->rows + 2 * p->n,
                              .n_out = p->n};
     float *rows;
 
+    if (!take_slot(e, p)) {
+        p->rc = rv_fail(&p->err, RUVLLM_BUSY, "%d embeddings are being computed already; try again later",
+                        RV_ENGINE_N_ASIDE);
+        return;
+    }
     if (!reserve(e, p)) {
         p->rc = rv_fail_kind(&p->err, RUVLLM_BUSY, RUVLLM_ERROR_KV_CACHE,
                              "no room for the input's keys and values beside what runs; try again later");
@@ -114,7 +135,7 @@ static void run_piece(struct ruvllm_engine *e, void *arg)
         p->rows[p->n + i] = 0;
         p->rows[2 * p->n + i] = i;
     }
-    p->rc = rv_decoder_run(e->decoder, &batch, RV_DECODER_HIDDEN, &rows, &p->err);
+    p->rc = e->model->backend->run(e->state, &batch, RV_DECODER_HIDDEN, &rows, &p->err);
     if (p->rc)
         return;
     rv_kv_seq_advance(&p->kv, p->n);
@@ -127,6 +148,10 @@ static void give_back(struct ruvllm_engine *e, void *arg)
 
     e->n_held -= p->kv.n_blocks;
     rv_kv_seq_clear(&p->kv);
+    if (p->slot < 0)
+        return;
+    e->is_aside_taken[p->slot - e->params.max_sequences] = false;
+    (void)e->model->backend->trim(e->state, p->slot, 0);
 }
 
 static ruvllm_status run_pieces(struct ruvllm_engine *e, struct piece *p, const int32_t *tokens, int32_t n_tokens,
@@ -152,7 +177,7 @@ ruvllm_status rv_embedding_by_engine(struct ruvllm_engine *engine, const char *t
                                      size_t n_tokens, float *out, struct ruvllm_error *err)
 {
     struct rv_tier_policy f16 = rv_tier_policy_single(RV_KV_BLOCK_F16);
-    struct piece p = {.tenant = rv_engine_scope(engine, tenant, &f16).tenant};
+    struct piece p = {.tenant = rv_engine_scope(engine, tenant, &f16).tenant, .slot = -1};
     int32_t max_rows = engine->params.prefill_tokens < engine->model->max_batch ? engine->params.prefill_tokens
                                                                                 : engine->model->max_batch;
     ruvllm_status rc = begin(&p.pooling, engine->model, n_tokens, err);

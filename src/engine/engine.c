@@ -16,7 +16,8 @@ enum {
     AGE_MS = 1000,     // of waiting count as much as one more of priority
     MAX_SEQUENCES = 4096,
     MAX_QUEUE = 1 << 16,
-    SPILL_STEP_BYTES = 64 << 20, // written, and read, between two steps: about a tenth of a second
+    MAX_COUNTED = 1 << 22,      // blocks: 128 million tokens
+    SPILL_STEP_BYTES = 64 << 20 // written, and read, between two steps: about a tenth of a second
 };
 
 #ifdef RV_POISON_FREED_BLOCKS
@@ -84,6 +85,8 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
 
     if (rc)
         return rc;
+    if (!e->model->backend->has_blocks)
+        config.policy = e->policy;
     config.scope = rv_engine_scope(e, request->tenant, &config.policy);
     rc = rv_job_new(&job, &config, err);
     if (rc)
@@ -267,16 +270,41 @@ static ruvllm_status check_params(const struct ruvllm_engine_params *p, const st
     return RUVLLM_OK;
 }
 
+static size_t block_bytes(const struct ruvllm_model *m)
+{
+    size_t token = m->hparams.kv_token_bytes > 0 ? (size_t)m->hparams.kv_token_bytes : 1;
+
+    return token * RV_KV_BLOCK_TOKENS;
+}
+
+static size_t blocks_of_context(const struct ruvllm_model *m)
+{
+    return ((size_t)m->max_context + RV_KV_BLOCK_TOKENS - 1) / RV_KV_BLOCK_TOKENS;
+}
+
 /* Enough for several full contexts, but no more than half the machine's memory. */
 static size_t default_budget(const struct ruvllm_model *m)
 {
     size_t half = (size_t)sysconf(_SC_PHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
-    size_t blocks = ((size_t)m->max_context + RV_KV_BLOCK_TOKENS - 1) / RV_KV_BLOCK_TOKENS * DEFAULT_CONTEXTS;
-    struct rv_block_pool_config shape = {
-        .n_layers = m->hparams.n_layers, .n_kv_heads = m->hparams.n_kv_heads, .head_dim = m->hparams.head_dim};
-    size_t block = rv_block_pool_budget_for(&shape, 1);
+    size_t blocks = blocks_of_context(m) * DEFAULT_CONTEXTS;
+    size_t block = block_bytes(m);
 
     return blocks < half / block ? (blocks + 1) * block : half;
+}
+
+/*
+ * For a backend that keeps keys and values itself and takes the memory when it is opened: blocks are only counted, and
+ * no more of them than all sequences at full length have. A model without keys and values has a state of one size for
+ * each sequence; there a token counts as a byte.
+ */
+static void count_blocks(const struct ruvllm_engine *e, struct rv_block_pool_config *config)
+{
+    size_t most = blocks_of_context(e->model) * (size_t)(e->params.max_sequences + RV_ENGINE_N_ASIDE), n;
+
+    config->counted_bytes = block_bytes(e->model);
+    n = config->budget / config->counted_bytes;
+    most = most < MAX_COUNTED ? most : MAX_COUNTED;
+    config->budget = (n < most ? n : most) * config->counted_bytes;
 }
 
 static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *err)
@@ -288,9 +316,12 @@ static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *e
                                           .poison = poisons,
                                           .budget = e->params.kv_bytes ? e->params.kv_bytes : default_budget(e->model)};
     struct rv_prefix_tree_config tree = {.tenant_floor = TENANT_FLOOR};
-    ruvllm_status rc = rv_block_pool_new(&e->pool, &config, err);
+    ruvllm_status rc;
 
-    if (rc || !e->params.share_prefixes)
+    if (!e->model->backend->has_blocks)
+        count_blocks(e, &config);
+    rc = rv_block_pool_new(&e->pool, &config, err);
+    if (rc || !e->params.share_prefixes || !e->model->backend->has_blocks)
         return rc;
     tree.pool = e->pool;
     tree.max_nodes = rv_block_pool_n_ids(e->pool);
@@ -298,25 +329,31 @@ static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *e
     return rv_prefix_tree_new(&e->tree, &tree, err);
 }
 
+/* What a backend keeps itself is not in blocks: there is nothing to write. */
 static ruvllm_status open_spill(struct ruvllm_engine *e, struct ruvllm_error *err)
 {
     struct rv_spill_file_config config = {.pool = e->pool, .dir = e->params.spill_dir, .budget = e->params.spill_bytes};
 
-    if (!config.dir || config.budget == 0)
+    if (!config.dir || config.budget == 0 || !e->model->backend->has_blocks)
         return RUVLLM_OK;
     return rv_spill_file_open(&e->spill, &config, err);
 }
 
-static ruvllm_status open_decoder(struct ruvllm_engine *e, struct ruvllm_error *err)
+/* A backend that keeps keys and values by slot drops what the request before has left there. */
+static void forget_slot(void *user, int32_t slot)
+{
+    struct ruvllm_engine *e = user;
+
+    (void)e->model->backend->trim(e->state, slot, 0);
+}
+
+static ruvllm_status open_state(struct ruvllm_engine *e, struct ruvllm_error *err)
 {
     struct ruvllm_model *m = e->model;
-    struct rv_decoder_config config = {.hparams = &m->hparams,
-                                       .weights = &m->weights,
-                                       .device = m->device,
-                                       .pool = e->pool,
-                                       .rotates = rv_block_pool_can_quantize(e->pool),
-                                       .max_rows = m->max_batch,
-                                       .max_context = m->max_context};
+    struct rv_backend_state_config config = {.pool = e->pool,
+                                             .n_slots = e->params.max_sequences + RV_ENGINE_N_ASIDE,
+                                             .max_rows = m->max_batch,
+                                             .max_context = m->max_context};
     struct rv_scheduler_config scheduler = {.pool = e->pool,
                                             .tree = e->tree,
                                             .spill = e->spill,
@@ -325,10 +362,12 @@ static ruvllm_status open_decoder(struct ruvllm_engine *e, struct ruvllm_error *
                                             .max_waiting = e->params.max_queue + e->params.max_sequences,
                                             .max_rows = m->max_batch,
                                             .prefill_rows = e->params.prefill_tokens,
-                                            .age_ms = AGE_MS};
+                                            .age_ms = AGE_MS,
+                                            .on_vacant = forget_slot,
+                                            .user = e};
     ruvllm_status rc = rv_scheduler_new(&e->scheduler, &scheduler, err);
 
-    return rc ? rc : rv_decoder_new(&e->decoder, &config, err);
+    return rc ? rc : m->backend->open(&e->state, m, &config, err);
 }
 
 static ruvllm_status start(struct ruvllm_engine *e, struct ruvllm_error *err)
@@ -338,7 +377,8 @@ static ruvllm_status start(struct ruvllm_engine *e, struct ruvllm_error *err)
     e->n_slots = (size_t)e->params.max_sequences + (size_t)e->params.max_queue;
     e->table = rv_calloc(e->n_slots, sizeof(struct rv_job *));
     e->seqs = rv_calloc((size_t)e->params.max_sequences, sizeof(struct rv_kv_seq *));
-    if (!e->table || !e->seqs)
+    e->slots = rv_calloc((size_t)e->params.max_sequences, sizeof(*e->slots));
+    if (!e->table || !e->seqs || !e->slots)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a table of %zu requests", e->n_slots);
     rv_engine_loop_copy_stats(e);
     rc = pthread_create(&e->thread, NULL, rv_engine_loop, e);
@@ -368,12 +408,14 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
         rc = rv_model_open(&e->model, path, model, false, err);
     if (!rc)
         rc = check_params(params, e->model, err);
+    if (!rc && !e->model->backend->has_blocks)
+        e->policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
     if (!rc)
         rc = open_blocks(e, err);
     if (!rc)
         rc = open_spill(e, err);
     if (!rc)
-        rc = open_decoder(e, err);
+        rc = open_state(e, err);
     if (!rc)
         rc = start(e, err);
     if (rc) {
@@ -399,7 +441,8 @@ void rv_engine_close(struct ruvllm_engine *engine)
     }
     for (size_t i = 0; e->table && i < e->n_slots; i++)
         rv_job_free(e->table[i]); // ended by the thread, unread
-    rv_decoder_free(e->decoder);
+    if (e->state)
+        e->model->backend->close(e->state);
     rv_scheduler_free(e->scheduler);
     rv_spill_file_close(e->spill);
     rv_prefix_tree_free(e->tree);
@@ -410,5 +453,6 @@ void rv_engine_close(struct ruvllm_engine *engine)
     pthread_cond_destroy(&e->errand_done);
     rv_free(e->table);
     rv_free(e->seqs);
+    rv_free(e->slots);
     rv_free(e);
 }

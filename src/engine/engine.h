@@ -24,6 +24,9 @@ struct rv_engine_errand {
     struct rv_engine_errand *next;
 };
 
+/* Sequences that can be computed beside the scheduler's, by errands. */
+enum { RV_ENGINE_N_ASIDE = 4 };
+
 struct ruvllm_engine {
     struct ruvllm_model *model;
     struct ruvllm_engine_params params;
@@ -32,15 +35,17 @@ struct ruvllm_engine {
     struct rv_prefix_tree *tree;
     struct rv_spill_file *spill; // NULL: none
     struct rv_scheduler *scheduler;
-    struct rv_decoder *decoder;
+    struct rv_backend_state *state;
     struct rv_kv_seq **seqs; // of a step's parts, max_sequences
+    int32_t *slots;          // likewise
     uint8_t secret[RV_KEYED_HASH_KEY];
     pthread_t thread;
     bool has_thread;
 
     /* The engine thread's. */
-    struct rv_job *jobs; // everything it was handed and has not ended
-    int32_t n_held;      // blocks that errands hold for a caller
+    struct rv_job *jobs;                    // everything it was handed and has not ended
+    int32_t n_held;                         // blocks that errands hold for a caller
+    bool is_aside_taken[RV_ENGINE_N_ASIDE]; // slots max_sequences and up, which no request of the scheduler has
     struct ruvllm_engine_stats totals;
 
     pthread_mutex_t lock;

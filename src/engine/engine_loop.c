@@ -194,15 +194,18 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
                              .pos = step->pos,
                              .seq = step->seq,
                              .seqs = e->seqs,
+                             .slots = e->slots,
                              .out_rows = step->out_rows,
                              .n_out = step->n_out};
     int64_t start = rv_clock_us();
     struct ruvllm_error err;
     float *rows;
 
-    for (int32_t i = 0; i < step->n_parts; i++)
+    for (int32_t i = 0; i < step->n_parts; i++) {
         e->seqs[i] = &step->parts[i].request->kv;
-    if (rv_decoder_run(e->decoder, &batch, RV_DECODER_LOGITS, &rows, &err)) {
+        e->slots[i] = step->parts[i].request->slot;
+    }
+    if (e->model->backend->run(e->state, &batch, RV_DECODER_LOGITS, &rows, &err)) {
         fail_step(e, step, &err);
         return;
     }

@@ -38,7 +38,7 @@ static ruvllm_status prefill(struct call *c, struct ruvllm_error *err)
 
     while (shared < m->n_history && shared < n - 1 && m->history[shared] == c->prompt[shared])
         shared++;
-    rv_model_rewind(m, shared);
+    shared = rv_model_rewind(m, shared);
     rc = rv_model_advance(m, c->prompt + shared, n - shared, 1, RV_DECODER_LOGITS, keep_rows, c, err);
     r->cached_tokens = shared;
     r->prefill_us = rv_clock_us() - start;

@@ -70,26 +70,17 @@ static ruvllm_status check_params(const struct ruvllm_model_params *p, struct ru
         field = "yarn_beta_slow";
     if (field)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG, "'%s' is out of range", field);
-    return RUVLLM_OK;
+    return rv_backend_check_name(p->backend, err);
 }
 
-static ruvllm_status read_numbers(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
+ruvllm_status rv_model_settle_context(struct ruvllm_model *model, const struct ruvllm_model_params *params,
+                                      struct ruvllm_error *err)
 {
-    struct rv_rope_override rope = {.scaling = p->rope_scaling,
-                                    .scale = p->rope_scale,
-                                    .freq_base = p->rope_freq_base,
-                                    .original_context = p->rope_original_context,
-                                    .ext_factor = p->yarn_extrapolation,
-                                    .attn_factor = p->yarn_attention,
-                                    .beta_fast = p->yarn_beta_fast,
-                                    .beta_slow = p->yarn_beta_slow};
-    double reach;
-    ruvllm_status rc = rv_hparams_read(&m->hparams, m->file, &rope, err);
+    struct ruvllm_model *m = model;
+    const struct ruvllm_model_params *p = params;
+    double reach = m->hparams.trained_context;
 
-    if (rc)
-        return rc;
     /* A stretched RoPE reaches further than the training did. */
-    reach = m->hparams.trained_context;
     if (p->rope_scaling > RUVLLM_ROPE_NONE && p->rope_scale > 1)
         reach = fmin((double)reach * (double)p->rope_scale, 1 << 28);
     m->max_context = p->max_context && p->max_context < reach ? p->max_context : (int32_t)reach;
@@ -100,59 +91,30 @@ static ruvllm_status read_numbers(struct ruvllm_model *m, const struct ruvllm_mo
     return RUVLLM_OK;
 }
 
-static const char *main_type(const struct rv_gguf_file *file)
-{
-    uint64_t bytes[GGML_TYPE_COUNT] = {0};
-    int best = 0;
-
-    for (size_t i = 0; i < rv_gguf_file_n_tensors(file); i++) {
-        const struct rv_gguf_tensor *t = rv_gguf_file_tensor(file, i);
-        bytes[t->type] += t->n_bytes;
-    }
-    for (int i = 1; i < GGML_TYPE_COUNT; i++) {
-        if (bytes[i] > bytes[best])
-            best = i;
-    }
-    return ggml_type_name((enum ggml_type)best);
-}
-
 static ruvllm_status open_weights(struct ruvllm_model *m, const struct ruvllm_model_params *p, struct ruvllm_error *err)
 {
-    struct rv_weights_options options = {
-        .use_mmap = p->use_mmap, .repack = p->repack, .on_progress = p->on_progress, .progress_user = p->progress_user};
     ruvllm_status rc = rv_device_open(&m->device, p->device, p->n_threads, err);
 
-    return rc ? rc : rv_weights_load(&m->weights, m->file, &m->manifest, &m->hparams, m->device, &options, err);
+    return rc ? rc : m->backend->load(m, p, err);
 }
 
 static ruvllm_status open_state(struct ruvllm_model *m, struct ruvllm_error *err)
 {
-    struct rv_decoder_config config;
-    ruvllm_status rc = rv_own_kv_open(&m->kv, &m->hparams, m->device, m->max_context, err);
+    struct rv_backend_state_config config = {.n_slots = 1, .max_rows = m->max_batch, .max_context = m->max_context};
 
-    if (rc)
-        return rc;
-    config = (struct rv_decoder_config){.hparams = &m->hparams,
-                                        .weights = &m->weights,
-                                        .device = m->device,
-                                        .kv = m->kv.cells,
-                                        .pool = m->kv.pool,
-                                        .max_rows = m->max_batch,
-                                        .max_context = m->max_context};
     m->history = rv_calloc((size_t)m->max_context, sizeof(*m->history));
     m->pos = rv_calloc((size_t)m->max_batch, sizeof(*m->pos));
     m->seq = rv_calloc((size_t)m->max_batch, sizeof(*m->seq));
     m->out_rows = rv_calloc((size_t)m->max_batch, sizeof(*m->out_rows));
     if (!m->history || !m->pos || !m->seq || !m->out_rows)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the state of %d tokens", m->max_context);
-    return rv_decoder_new(&m->decoder, &config, err);
+    return m->backend->open(&m->state, m, &config, err);
 }
 
-static bool can_describe(const struct ruvllm_model *m)
+/* For its vocabulary alone, a file without weights or of a family that nobody here can run is good enough. */
+static bool is_vocab_enough(const struct ruvllm_model *m, const struct ruvllm_model_params *params)
 {
-    struct rv_str name = {.data = m->architecture, .len = strlen(m->architecture)};
-
-    return rv_gguf_file_n_tensors(m->file) > 0 && rv_arch_find(name) != NULL;
+    return params->vocab_only && (rv_gguf_file_n_tensors(m->file) == 0 || rv_hparams_is_foreign(m->file));
 }
 
 /* A string of the metadata, copied; "" where the file has none. */
@@ -170,6 +132,7 @@ static ruvllm_status copy_string(const struct rv_gguf_file *file, const char *ke
 static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const struct ruvllm_model_params *params,
                                 bool state, struct ruvllm_error *err)
 {
+    struct ruvllm_error reason = {0};
     ruvllm_status rc = check_params(params, err);
 
     if (!rc)
@@ -180,16 +143,19 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
         rc = copy_string(m->file, "general.architecture", &m->architecture, err);
     if (rc)
         return rc;
-    m->quantization = rv_gguf_file_n_tensors(m->file) ? main_type(m->file) : "";
+    m->quantization = rv_gguf_file_main_type(m->file);
     rc = rv_vocab_loader_open(m->file, &m->vocab, err);
     if (!rc)
         rc = load_template(m, params, err);
-    /* For its vocabulary alone, a file without weights or of a family we cannot run is good enough. */
-    if (rc || (params->vocab_only && !can_describe(m)))
+    if (rc)
         return rc;
-    rc = read_numbers(m, params, err);
-    if (!rc)
-        rc = rv_manifest_init(&m->manifest, m->file, &m->hparams, err);
+    rc = rv_backend_choose(m, params, &reason);
+    if (rc && is_vocab_enough(m, params)) {
+        memset(&m->hparams, 0, sizeof(m->hparams));
+        return RUVLLM_OK;
+    }
+    if (rc && err)
+        *err = reason;
     if (!rc && !params->vocab_only)
         rc = open_weights(m, params, err);
     if (!rc && !params->vocab_only && state)
@@ -207,6 +173,7 @@ ruvllm_status rv_model_open(struct ruvllm_model **out, const char *path, const s
     if (!m)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a model");
     atomic_init(&m->is_busy, false);
+    m->wishes = *params;
     rc = open_parts(m, path, params, state, err);
     if (rc) {
         rv_model_close(m);
@@ -220,11 +187,11 @@ void rv_model_close(struct ruvllm_model *model)
 {
     if (!model)
         return;
-    rv_decoder_free(model->decoder);
-    rv_own_kv_close(&model->kv);
-    rv_weights_release(&model->weights);
+    if (model->state)
+        model->backend->close(model->state);
+    if (model->backend)
+        model->backend->unload(model);
     rv_device_close(model->device);
-    rv_manifest_release(&model->manifest);
     rv_chat_template_free(model->chat_template);
     rv_vocab_free(model->vocab);
     rv_gguf_file_close(model->file);
@@ -242,9 +209,9 @@ ruvllm_status rv_model_acquire(struct ruvllm_model *model, struct ruvllm_error *
 {
     bool expected = false;
 
-    if (!model->decoder && model->device)
+    if (!model->state && model->device)
         return rv_fail(err, RUVLLM_INVALID, "the model is served by an engine; submit a request to it");
-    if (!model->decoder)
+    if (!model->state)
         return rv_fail(err, RUVLLM_INVALID, "the model was opened for its vocabulary only and cannot compute");
     if (!atomic_compare_exchange_strong_explicit(&model->is_busy, &expected, true, memory_order_acquire,
                                                  memory_order_relaxed))
@@ -257,12 +224,11 @@ void rv_model_yield(struct ruvllm_model *model)
     atomic_store_explicit(&model->is_busy, false, memory_order_release);
 }
 
-void rv_model_rewind(struct ruvllm_model *model, int32_t n)
+int32_t rv_model_rewind(struct ruvllm_model *model, int32_t n)
 {
-    if (n >= model->n_history)
-        return;
-    rv_own_kv_trim(&model->kv, n);
-    model->n_history = n;
+    if (n < model->n_history)
+        model->n_history = model->backend->trim(model->state, 0, n);
+    return model->n_history;
 }
 
 /* One batch: rows first..first+n of the call, those from `out_from` on read out. */
@@ -272,17 +238,11 @@ static ruvllm_status advance_batch(struct ruvllm_model *m, const int32_t *tokens
     struct rv_batch batch = {
         .n_rows = n, .tokens = tokens, .pos = m->pos, .seq = m->seq, .out_rows = m->out_rows, .n_out = n_out};
 
-    ruvllm_status rc;
-
     for (int32_t i = 0; i < n; i++)
         m->pos[i] = m->n_history + i;
     for (int32_t i = 0; i < n_out; i++)
         m->out_rows[i] = n - n_out + i;
-    rv_own_kv_reserve(&m->kv, &batch);
-    rc = rv_decoder_run(m->decoder, &batch, result, rows, err);
-    if (!rc)
-        rv_own_kv_advance(&m->kv, &batch);
-    return rc;
+    return m->backend->run(m->state, &batch, result, rows, err);
 }
 
 ruvllm_status rv_model_advance(struct ruvllm_model *model, const int32_t *tokens, int32_t n, int32_t n_out,
@@ -305,8 +265,7 @@ ruvllm_status rv_model_advance(struct ruvllm_model *model, const int32_t *tokens
         rc = advance_batch(model, tokens + done, size, wanted, result, &rows, err);
         if (rc) {
             /* The failed batch may have taken room that the history does not count. */
-            rv_own_kv_trim(&model->kv, start);
-            model->n_history = start;
+            model->n_history = model->backend->trim(model->state, 0, start);
             return rc;
         }
         memcpy(model->history + model->n_history, tokens + done, (size_t)size * sizeof(*tokens));

@@ -5,12 +5,13 @@
 #ifndef RV_ENGINE_MODEL_H
 #define RV_ENGINE_MODEL_H
 
-#include "engine/own_kv.h"
-#include "graph/decoder.h"
+#include "engine/backend.h"
 #include "text/chat_template.h"
 #include "text/vocab.h"
 
 #include <stdatomic.h>
+
+struct llama_model; // libllama's
 
 struct ruvllm_model {
     struct rv_gguf_file *file;
@@ -18,12 +19,14 @@ struct ruvllm_model {
     struct rv_chat_template *chat_template; // NULL: none, or one that does not parse
     char *template_source;                  // NULL: none
     struct ruvllm_error template_error;     // why a template that is there cannot be used
+    const struct rv_backend_ops *backend;   // NULL: a file of vocabulary alone, or one nobody here can compute
     struct rv_hparams hparams;
-    struct rv_manifest manifest;
-    struct rv_weights weights; // empty when opened for its vocabulary only
-    struct rv_device *device;  // NULL likewise
-    struct rv_own_kv kv;
-    struct rv_decoder *decoder;
+    struct rv_manifest manifest; // the native backend's
+    struct rv_weights weights;   // likewise; empty when opened for its vocabulary only
+    struct llama_model *llama;   // the llama backend's; NULL likewise
+    struct rv_device *device;    // NULL likewise
+    struct rv_backend_state *state;
+    struct ruvllm_model_params wishes; // as it was opened; its pointers are no longer valid
     int32_t max_context;
     int32_t max_batch;
     char *name;
@@ -41,7 +44,7 @@ struct ruvllm_model {
     int32_t *out_rows;
 };
 
-/* Without `state` there are weights but no cache and no decoder: the engine that opens it so brings its own. */
+/* Without `state` there are weights but nothing to compute in: the engine that opens it so brings its own. */
 RV_CHECKED ruvllm_status rv_model_open(struct ruvllm_model **out, const char *path,
                                        const struct ruvllm_model_params *params, bool state, struct ruvllm_error *err);
 void rv_model_close(struct ruvllm_model *model);
@@ -53,13 +56,17 @@ void rv_model_yield(struct ruvllm_model *model);
 /*
  * Computes tokens[0..n) at the end of the history, in batches, and appends them to it. Wants results for the last
  * `n_out` of them: each batch's rows are handed to `on_rows` (which may be NULL) in order. Leaves the history
- * as it was when it fails.
+ * as it was when it fails, or empty where the backend cannot go back.
  */
 typedef void (*rv_model_rows_fn)(void *user, float *rows, int32_t n_rows);
 RV_CHECKED ruvllm_status rv_model_advance(struct ruvllm_model *model, const int32_t *tokens, int32_t n, int32_t n_out,
                                           enum rv_decoder_result result, rv_model_rows_fn on_rows, void *user,
                                           struct ruvllm_error *err);
-/* Forgets everything from position n on. */
-void rv_model_rewind(struct ruvllm_model *model, int32_t n);
+/* Forgets everything from position n on. Returns how much is left: n, or 0 where the backend cannot cut. */
+int32_t rv_model_rewind(struct ruvllm_model *model, int32_t n);
+
+/* For backends: settles max_context and max_batch once the numbers are known, and that the vocabulary fits them. */
+RV_CHECKED ruvllm_status rv_model_settle_context(struct ruvllm_model *model, const struct ruvllm_model_params *params,
+                                                 struct ruvllm_error *err);
 
 #endif

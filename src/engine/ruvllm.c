@@ -98,7 +98,7 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
     info.n_heads = h->n_heads;
     info.n_kv_heads = h->n_kv_heads;
     info.head_dim = h->head_dim;
-    info.n_vocab = h->arch ? h->n_vocab : (int32_t)rv_vocab_n_tokens(model->vocab);
+    info.n_vocab = model->backend ? h->n_vocab : (int32_t)rv_vocab_n_tokens(model->vocab);
     info.trained_context = h->trained_context;
     info.context = model->max_context;
     info.sliding_window = h->window;
@@ -107,6 +107,9 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
     info.size = ruvllm_model_size_of(info.n_params);
     info.has_chat_template = model->template_source != NULL;
     info.tied_embeddings = model->manifest.tied;
+    info.backend = model->backend ? model->backend->name : "";
+    info.can_learn = model->backend && model->backend->can_learn;
+    info.has_tiers = model->backend && model->backend->has_blocks;
     return rv_door_give_struct(out, &info, sizeof(info), "ruvllm_model_info", err);
 }
 
@@ -141,8 +144,8 @@ ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_m
         return rv_door_fail_null(err, model ? "out" : "model");
     stats.weights_mapped = model->weights.mapped_bytes;
     stats.weights_allocated = model->weights.allocated_bytes;
-    stats.kv_bytes = rv_own_kv_n_bytes(&model->kv);
-    stats.compute_bytes = model->decoder ? rv_decoder_n_bytes(model->decoder) : 0;
+    stats.kv_bytes = model->state ? model->backend->kv_bytes(model->state) : 0;
+    stats.compute_bytes = model->state ? model->backend->scratch_bytes(model->state) : 0;
     stats.process_rss = resident_bytes();
     return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
 }
@@ -277,7 +280,7 @@ ruvllm_status ruvllm_forward(ruvllm_model *model, const int32_t *tokens, size_t 
     if (!rc)
         rc = rv_input_tokens(model, &input, &checked, &n_checked, err);
     if (!rc) {
-        rv_model_rewind(model, 0);
+        (void)rv_model_rewind(model, 0);
         rc = rv_model_advance(model, checked, (int32_t)n_tokens, (int32_t)(n_tokens - first), RV_DECODER_LOGITS,
                               copy_rows, &f, err);
     }

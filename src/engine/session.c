@@ -48,6 +48,16 @@ static void fill_block_bytes(const struct ruvllm_engine *e, uint64_t out[RV_KV_B
         out[i] = rv_block_pool_block_bytes(e->pool, (enum rv_kv_block_format)i);
 }
 
+static ruvllm_status check_engine(const struct ruvllm_engine *e, struct ruvllm_error *err)
+{
+    if (!e->model->backend->has_blocks)
+        return rv_fail(err, RUVLLM_UNSUPPORTED, "backend '%s' keeps no sessions; give the whole conversation instead",
+                       e->model->backend->name);
+    if (!e->tree)
+        return rv_fail(err, RUVLLM_UNSUPPORTED, "sessions need an engine that shares prefixes");
+    return RUVLLM_OK;
+}
+
 /* ---- saving --------------------------------------------------------------------------------- */
 
 struct save {
@@ -111,8 +121,9 @@ ruvllm_status rv_session_save(struct ruvllm_engine *engine, const struct rv_sess
     size_t n;
     ruvllm_status rc;
 
-    if (!engine->tree)
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "sessions need an engine that shares prefixes");
+    rc = check_engine(engine, err);
+    if (rc)
+        return rc;
     rc = rv_input_tokens(engine->model, input, &tokens, &n, err);
     if (rc)
         return rc;
@@ -175,8 +186,9 @@ ruvllm_status rv_session_load(struct ruvllm_engine *engine, const struct rv_sess
     struct rv_kv_snapshot_file *file;
     ruvllm_status rc;
 
-    if (!engine->tree)
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "sessions need an engine that shares prefixes");
+    rc = check_engine(engine, err);
+    if (rc)
+        return rc;
     fill_block_bytes(engine, block_bytes);
     rc = rv_kv_snapshot_load(&file, path, &identity, block_bytes, err);
     if (rc)

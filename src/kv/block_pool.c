@@ -55,7 +55,7 @@ struct rv_block_pool {
 
 bool rv_block_pool_can_quantize(const struct rv_block_pool *pool)
 {
-    return pool->config.head_dim % 32 == 0;
+    return !pool->config.counted_bytes && pool->config.head_dim % 32 == 0;
 }
 
 /* ---- places -------------------------------------------------------------------------------- */
@@ -81,6 +81,8 @@ static size_t bytes_of(const struct rv_block_pool_config *c, enum rv_kv_block_fo
     size_t head = rv_kv_block_k_bytes(format, c->head_dim) + rv_kv_block_v_bytes(format, c->head_dim);
     size_t bytes = head * (size_t)c->n_kv_heads * (size_t)c->n_layers;
 
+    if (c->counted_bytes)
+        return c->counted_bytes;
     return (bytes + page - 1) / page * page;
 }
 
@@ -102,7 +104,7 @@ static ruvllm_status open_slab(struct rv_block_pool *pool, enum rv_kv_block_form
     s->bare = rv_calloc((size_t)s->n_places + 1, sizeof(*s->bare));
     if (!s->spare || !s->bare)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the table of %d blocks", s->n_places);
-    s->mapped = (size_t)s->n_places * s->block_bytes;
+    s->mapped = c->counted_bytes ? 0 : (size_t)s->n_places * s->block_bytes;
     if (s->mapped > 0)
         s->base = map_pages(s->mapped, err);
     return s->mapped == 0 || s->base ? RUVLLM_OK : RUVLLM_NO_MEMORY;
@@ -110,7 +112,7 @@ static ruvllm_status open_slab(struct rv_block_pool *pool, enum rv_kv_block_form
 
 static uint8_t *place_data(const struct slab *s, int32_t place)
 {
-    return s->base + (size_t)place * s->block_bytes;
+    return s->base ? s->base + (size_t)place * s->block_bytes : NULL; // NULL: only counted
 }
 
 /* Gives the pages of one spare place of another slab back; false when none has any. */
@@ -155,7 +157,7 @@ static int32_t take_place(struct rv_block_pool *pool, struct slab *s)
 
 static void drop_place(struct rv_block_pool *pool, struct slab *s, int32_t place)
 {
-    if (pool->config.poison)
+    if (pool->config.poison && s->base)
         memset(place_data(s, place), POISON, s->block_bytes);
     s->spare[s->n_spare++] = place;
     s->n_taken--;
@@ -264,7 +266,7 @@ int32_t rv_block_pool_copy(struct rv_block_pool *pool, int32_t block)
 {
     int32_t copy;
 
-    RV_ASSERT(rv_block_pool_format(pool, block) == RV_KV_BLOCK_F16);
+    RV_ASSERT(rv_block_pool_format(pool, block) == RV_KV_BLOCK_F16 && !pool->config.counted_bytes);
     copy = rv_block_pool_take(pool, RV_KV_BLOCK_F16);
     if (copy >= 0)
         memcpy(rv_block_pool_data(pool, copy), rv_block_pool_data(pool, block),

@@ -26,6 +26,11 @@ struct rv_block_pool_config {
     int32_t head_dim;
     size_t budget; // bytes that blocks may take together; at least one F16 block
     bool poison;   // fill freed blocks with NaN: what is read after it was freed then shows in the result
+    /*
+     * Not 0: blocks are only counted, as so many bytes each, and have no memory; somebody else keeps what they stand
+     * for. All are F16, and nothing may be read, written, copied or converted. Layers, heads and poison do not matter.
+     */
+    size_t counted_bytes;
 };
 
 /* The budget that n_blocks in F16 take: a block is whole pages. config->budget is not looked at. */

@@ -201,6 +201,11 @@ int32_t rv_device_n_threads(const struct rv_device *device)
     return device->n_threads;
 }
 
+ggml_threadpool_t rv_device_threadpool(const struct rv_device *device)
+{
+    return device->pool;
+}
+
 size_t rv_device_n_backends(const struct rv_device *device)
 {
     return device->n_backends;

@@ -23,6 +23,8 @@ void rv_device_close(struct rv_device *device);
 bool rv_device_is_cpu(const struct rv_device *device);
 const char *rv_device_name(const struct rv_device *device);
 int32_t rv_device_n_threads(const struct rv_device *device);
+/* The CPU's threads, for one computation at a time. */
+ggml_threadpool_t rv_device_threadpool(const struct rv_device *device);
 /* Backends in order of preference; the CPU is last. */
 size_t rv_device_n_backends(const struct rv_device *device);
 ggml_backend_t rv_device_backend(const struct rv_device *device, size_t index);

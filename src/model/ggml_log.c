@@ -6,11 +6,10 @@
 
 #include "base/log.h"
 
-#include <ggml.h>
 #include <pthread.h>
 #include <string.h>
 
-static void forward(enum ggml_log_level level, const char *text, void *user)
+void rv_ggml_log_write(enum ggml_log_level level, const char *text, void *user)
 {
     ruvllm_log_level ours = level == GGML_LOG_LEVEL_ERROR  ? RUVLLM_LOG_ERROR
                             : level == GGML_LOG_LEVEL_WARN ? RUVLLM_LOG_WARN
@@ -26,7 +25,7 @@ static void forward(enum ggml_log_level level, const char *text, void *user)
 
 static void install(void)
 {
-    ggml_log_set(forward, NULL);
+    ggml_log_set(rv_ggml_log_write, NULL);
 }
 
 void rv_ggml_log_install(void)

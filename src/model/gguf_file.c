@@ -113,6 +113,20 @@ const struct rv_gguf_tensor *rv_gguf_file_tensor_find(const struct rv_gguf_file 
     return rv_gguf_parse_find_tensor(&file->parse, name, strlen(name));
 }
 
+const char *rv_gguf_file_main_type(const struct rv_gguf_file *file)
+{
+    uint64_t bytes[GGML_TYPE_COUNT] = {0};
+    int best = 0;
+
+    for (size_t i = 0; i < file->parse.n_tensors; i++)
+        bytes[file->parse.tensors[i].type] += file->parse.tensors[i].n_bytes;
+    for (int i = 1; i < GGML_TYPE_COUNT; i++) {
+        if (bytes[i] > bytes[best])
+            best = i;
+    }
+    return file->parse.n_tensors ? ggml_type_name((enum ggml_type)best) : "";
+}
+
 /* ---- getters ------------------------------------------------------------------------------- */
 
 bool rv_gguf_file_has(const struct rv_gguf_file *file, const char *key)

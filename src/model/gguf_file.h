@@ -68,6 +68,8 @@ size_t rv_gguf_file_n_tensors(const struct rv_gguf_file *file);
 const struct rv_gguf_tensor *rv_gguf_file_tensor(const struct rv_gguf_file *file, size_t index);
 /* NULL when there is none of that name. */
 const struct rv_gguf_tensor *rv_gguf_file_tensor_find(const struct rv_gguf_file *file, const char *name);
+/* Name of the type most bytes have, such as "q4_K"; "" when there are no tensors. */
+const char *rv_gguf_file_main_type(const struct rv_gguf_file *file);
 
 /*
  * Typed getters. A missing key is NOT_FOUND; one of another type, or a value that does not fit, is FORMAT; each

@@ -321,6 +321,34 @@ static ruvllm_status read_rope(struct reader *r, struct rv_hparams *h, const str
     return RUVLLM_OK;
 }
 
+bool rv_hparams_is_foreign(const struct rv_gguf_file *file)
+{
+    struct reader r = {.file = file};
+    struct rv_str name;
+    const struct rv_arch *arch;
+    uint32_t n_experts = 0;
+
+    if (rv_gguf_file_str(file, "general.architecture", &name, NULL) != RUVLLM_OK)
+        return false;
+    arch = rv_arch_find(name);
+    if (!arch)
+        return true;
+    r.arch = arch->name;
+    return rv_gguf_file_u32(file, key_of(&r, "expert_count"), &n_experts, NULL) == RUVLLM_OK && n_experts > 0;
+}
+
+static ruvllm_status check_experts(struct reader *r, struct ruvllm_error *err)
+{
+    const char *key = key_of(r, "expert_count");
+    uint32_t n_experts = 0;
+    ruvllm_status rc = rv_gguf_file_has(r->file, key) ? rv_gguf_file_u32(r->file, key, &n_experts, err) : RUVLLM_OK;
+
+    if (!rc && n_experts > 0)
+        return rv_fail(err, RUVLLM_UNSUPPORTED, "a '%s' model that mixes %u experts is not one this engine runs",
+                       r->arch, n_experts);
+    return rc;
+}
+
 ruvllm_status rv_hparams_read(struct rv_hparams *out, const struct rv_gguf_file *file,
                               const struct rv_rope_override *rope, struct ruvllm_error *err)
 {
@@ -336,11 +364,98 @@ ruvllm_status rv_hparams_read(struct rv_hparams *out, const struct rv_gguf_file 
         return rv_fail(err, RUVLLM_UNSUPPORTED, "architecture '%.*s' is not one this engine runs",
                        (int)(name.len < 40 ? name.len : 40), name.data);
     r.arch = out->arch->name;
-    rc = read_shape(&r, out, err);
+    rc = check_experts(&r, err);
+    if (!rc)
+        rc = read_shape(&r, out, err);
     if (!rc)
         rc = read_attention(&r, out, err);
     if (!rc)
         rc = read_rope(&r, out, rope, err);
+    if (!rc)
+        out->kv_token_bytes = 4 * (uint64_t)out->n_layers * (uint64_t)rv_hparams_n_kv(out);
+    return rc;
+}
+
+/* A number that may be missing (0), one for all layers, or one a layer, some of them 0. */
+static ruvllm_status read_layered(struct reader *r, const char *suffix, const struct rv_hparams *h, int32_t *largest,
+                                  uint64_t *sum, struct ruvllm_error *err)
+{
+    const char *key = key_of(r, suffix);
+    enum rv_gguf_type type;
+    int32_t *values = NULL;
+    uint32_t value = 0;
+    size_t n;
+    ruvllm_status rc;
+
+    *largest = 0;
+    *sum = 0;
+    if (!rv_gguf_file_has(r->file, key))
+        return RUVLLM_OK;
+    if (rv_gguf_file_array(r->file, key, &type, &n, NULL) != RUVLLM_OK) {
+        rc = rv_gguf_file_u32(r->file, key, &value, err);
+        if (!rc && value > MAX_HEADS)
+            rc = rv_fail(err, RUVLLM_FORMAT, "'%s' is %u, which is more than %d", key, value, MAX_HEADS);
+        *largest = rc ? 0 : (int32_t)value;
+        *sum = (uint64_t)*largest * (uint64_t)h->n_layers;
+        return rc;
+    }
+    rc = rv_gguf_file_array_i32(r->file, key, &values, &n, err);
+    if (!rc && n < (size_t)h->n_layers)
+        rc = rv_fail(err, RUVLLM_FORMAT, "'%s' has %zu entries for %d layers", key, n, h->n_layers);
+    for (int32_t i = 0; i < h->n_layers && !rc; i++) {
+        if (values[i] < 0 || values[i] > MAX_HEADS)
+            rc = rv_fail(err, RUVLLM_FORMAT, "'%s' has %d, which is not between 0 and %d", key, values[i], MAX_HEADS);
+        *largest = !rc && values[i] > *largest ? values[i] : *largest;
+        *sum += rc ? 0 : (uint64_t)values[i];
+    }
+    rv_free(values);
+    return rc;
+}
+
+static ruvllm_status read_common_heads(struct reader *r, struct rv_hparams *h, struct ruvllm_error *err)
+{
+    bool says_kv = rv_gguf_file_has(r->file, key_of(r, "attention.head_count_kv"));
+    int32_t value_dim;
+    uint64_t n_heads, n_kv_heads;
+    ruvllm_status rc = read_layered(r, "attention.head_count", h, &h->n_heads, &n_heads, err);
+
+    if (!rc)
+        rc = read_layered(r, says_kv ? "attention.head_count_kv" : "attention.head_count", h, &h->n_kv_heads,
+                          &n_kv_heads, err);
+    if (rc || h->n_heads == 0)
+        return rc;
+    h->head_dim = h->n_embd / h->n_heads;
+    rc = read_optional_count(r, "attention.key_length", MAX_WIDTH, &h->head_dim, err);
+    value_dim = h->head_dim;
+    if (!rc)
+        rc = read_optional_count(r, "attention.value_length", MAX_WIDTH, &value_dim, err);
+    h->kv_token_bytes = 2 * n_kv_heads * (uint64_t)(h->head_dim + value_dim);
+    return rc;
+}
+
+ruvllm_status rv_hparams_read_common(struct rv_hparams *out, const struct rv_gguf_file *file, struct ruvllm_error *err)
+{
+    struct rv_str name;
+    struct reader r = {.file = file};
+    char arch[64];
+    ruvllm_status rc = rv_gguf_file_str(file, "general.architecture", &name, err);
+
+    memset(out, 0, sizeof(*out));
+    if (rc)
+        return rc;
+    if (name.len == 0 || name.len >= sizeof(arch))
+        return rv_fail(err, RUVLLM_FORMAT, "an architecture's name of %zu bytes is not possible", name.len);
+    snprintf(arch, sizeof(arch), "%.*s", (int)name.len, name.data);
+    r.arch = arch;
+    rc = read_vocab_size(&r, &out->n_vocab, err);
+    if (!rc)
+        rc = read_count(&r, "block_count", RV_HPARAMS_MAX_LAYERS, &out->n_layers, err);
+    if (!rc)
+        rc = read_count(&r, "embedding_length", MAX_WIDTH, &out->n_embd, err);
+    if (!rc)
+        rc = read_count(&r, "context_length", MAX_CONTEXT, &out->trained_context, err);
+    if (!rc)
+        rc = read_common_heads(&r, out, err);
     return rc;
 }
 

@@ -25,7 +25,7 @@ struct rv_rope {
 };
 
 struct rv_hparams {
-    const struct rv_arch *arch;
+    const struct rv_arch *arch; // NULL: outside the table
     int32_t n_vocab;
     int32_t n_layers;
     int32_t n_embd;
@@ -40,6 +40,7 @@ struct rv_hparams {
     float final_cap;     // 0: none
     int32_t window;      // 0: none
     bool layer_has_window[RV_HPARAMS_MAX_LAYERS];
+    uint64_t kv_token_bytes; // keys and values of a token in all layers, at 16 bits; 0: it keeps none
     struct rv_rope rope;
 };
 
@@ -55,9 +56,20 @@ struct rv_rope_override {
     float beta_slow;
 };
 
-/* An architecture outside the table is UNSUPPORTED, naming it; impossible numbers are FORMAT, naming the key. */
+/*
+ * An architecture outside the table, a mixture of experts and layers of different shapes are UNSUPPORTED, naming them;
+ * impossible numbers are FORMAT, naming the key.
+ */
 RV_CHECKED ruvllm_status rv_hparams_read(struct rv_hparams *out, const struct rv_gguf_file *file,
                                          const struct rv_rope_override *rope, struct ruvllm_error *err);
+/* True for an architecture outside the table and for a mixture of experts: valid, but for somebody else's code. */
+bool rv_hparams_is_foreign(const struct rv_gguf_file *file);
+/*
+ * The numbers that models of all architectures have in common, for one that somebody else's code is to run: vocabulary,
+ * layers, width, context, and heads, the largest where layers differ, 0 where there are none. The rest stays zero.
+ */
+RV_CHECKED ruvllm_status rv_hparams_read_common(struct rv_hparams *out, const struct rv_gguf_file *file,
+                                                struct ruvllm_error *err);
 int32_t rv_hparams_n_q(const struct rv_hparams *hparams);  // n_heads * head_dim
 int32_t rv_hparams_n_kv(const struct rv_hparams *hparams); // n_kv_heads * head_dim
 

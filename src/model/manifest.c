@@ -163,6 +163,18 @@ static ruvllm_status find_layer(struct rv_manifest *m, const struct rv_gguf_file
     return RUVLLM_OK;
 }
 
+uint64_t rv_manifest_n_params(const struct rv_gguf_file *file)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < rv_gguf_file_n_tensors(file); i++) {
+        const int64_t *ne = rv_gguf_file_tensor(file, i)->ne;
+
+        n += (uint64_t)(ne[0] * ne[1] * ne[2] * ne[3]);
+    }
+    return n;
+}
+
 ruvllm_status rv_manifest_init(struct rv_manifest *out, const struct rv_gguf_file *file,
                                const struct rv_hparams *hparams, struct ruvllm_error *err)
 {
@@ -184,10 +196,7 @@ ruvllm_status rv_manifest_init(struct rv_manifest *out, const struct rv_gguf_fil
         out->roots[RV_ROOT_OUTPUT] = out->roots[RV_ROOT_EMBEDDING];
         out->tied = true;
     }
-    for (size_t i = 0; i < rv_gguf_file_n_tensors(file); i++) {
-        const int64_t *ne = rv_gguf_file_tensor(file, i)->ne;
-        out->n_params += (uint64_t)(ne[0] * ne[1] * ne[2] * ne[3]);
-    }
+    out->n_params = rv_manifest_n_params(file);
     return RUVLLM_OK;
 }
 

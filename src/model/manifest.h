@@ -59,6 +59,8 @@ struct rv_manifest {
 /* Entries point into `file`, which must outlive the manifest. A missing or misshapen tensor is FORMAT, by name. */
 RV_CHECKED ruvllm_status rv_manifest_init(struct rv_manifest *out, const struct rv_gguf_file *file,
                                           const struct rv_hparams *hparams, struct ruvllm_error *err);
+/* Numbers in all tensors of a file. */
+uint64_t rv_manifest_n_params(const struct rv_gguf_file *file);
 void rv_manifest_release(struct rv_manifest *manifest);
 /* True for the parts that are multiplied with, as opposed to added or scaled by. */
 bool rv_manifest_part_is_matrix(enum rv_part part);

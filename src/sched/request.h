@@ -34,6 +34,7 @@ struct rv_request {
 
     /* The scheduler's, for the engine to read. */
     enum rv_request_state state;
+    int32_t slot;        // while RUNNING: a number below max_running that no other running one has
     int32_t n_cached;    // prompt tokens found in the prefix tree when it was first admitted
     int32_t n_preempted; // how often it lost its blocks
     bool was_admitted;

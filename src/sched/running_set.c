@@ -10,14 +10,18 @@ ruvllm_status rv_running_set_init(struct rv_running_set *set, struct rv_block_po
 {
     *set = (struct rv_running_set){.pool = pool, .tree = tree, .max = max};
     set->requests = rv_calloc((size_t)max, sizeof(struct rv_request *));
-    if (!set->requests)
+    set->free_slots = rv_calloc((size_t)max, sizeof(*set->free_slots));
+    if (!set->requests || !set->free_slots)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a table of %d sequences", max);
+    for (int32_t i = 0; i < max; i++)
+        set->free_slots[i] = max - 1 - i;
     return RUVLLM_OK;
 }
 
 void rv_running_set_release(struct rv_running_set *set)
 {
     rv_free(set->requests);
+    rv_free(set->free_slots);
     *set = (struct rv_running_set){0};
 }
 
@@ -44,11 +48,20 @@ void rv_running_set_add(struct rv_running_set *set, struct rv_request *request)
     int32_t i;
 
     RV_ASSERT(set->n < set->max);
+    request->slot = set->free_slots[set->max - set->n - 1];
     for (i = set->n++; i > 0 && is_more_urgent(request, set->requests[i - 1]); i--)
         set->requests[i] = set->requests[i - 1];
     set->requests[i] = request;
     request->state = RV_REQUEST_RUNNING;
     request->n_rows = 0;
+}
+
+/* After the member was taken out of the table. */
+static void vacate(struct rv_running_set *set, struct rv_request *request)
+{
+    set->free_slots[set->max - set->n - 1] = request->slot;
+    if (set->on_vacant)
+        set->on_vacant(set->user, request->slot);
 }
 
 void rv_running_set_remove(struct rv_running_set *set, struct rv_request *request)
@@ -60,6 +73,7 @@ void rv_running_set_remove(struct rv_running_set *set, struct rv_request *reques
     RV_ASSERT(i < set->n);
     set->n--;
     memmove(&set->requests[i], &set->requests[i + 1], (size_t)(set->n - i) * sizeof(struct rv_request *));
+    vacate(set, request);
 }
 
 struct rv_request *rv_running_set_last(const struct rv_running_set *set)
@@ -102,6 +116,7 @@ void rv_running_set_preempt_last(struct rv_running_set *set)
     request->next_lost = set->lost;
     set->lost = request;
     set->n_preempted++;
+    vacate(set, request);
     set->is_dry = false; // blocks it shared may now be another's alone
 }
 
@@ -223,6 +238,14 @@ bool rv_running_set_check(const struct rv_running_set *set)
             r->kv.len > r->n_tokens || r->spilled.n_blocks != 0 || r->n_spilled != 0 ||
             (i > 0 && !is_more_urgent(set->requests[i - 1], r)))
             return false;
+        for (int32_t k = 0; k < i; k++) {
+            if (set->requests[k]->slot == r->slot)
+                return false;
+        }
+        for (int32_t k = 0; k < set->max - set->n; k++) {
+            if (set->free_slots[k] == r->slot)
+                return false;
+        }
     }
     return set->lost == NULL;
 }

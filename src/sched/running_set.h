@@ -21,6 +21,10 @@ struct rv_running_set {
     struct rv_request **requests;
     int32_t n;
     int32_t max;
+    int32_t *free_slots; // stack of max - n numbers
+    void (*on_vacant)(void *user,
+                      int32_t slot); // may be NULL: a member left its slot, and what it had computed is void
+    void *user;
     struct rv_request *lost;     // preempted, linked by next_lost; the owner takes them from here
     bool is_dry;                 // nothing is left to squeeze; rv_running_set_begin_plan resets it
     struct rv_spill_file *spill; // may be NULL

@@ -501,6 +501,8 @@ static ruvllm_status allocate(struct rv_scheduler *s, struct ruvllm_error *err)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a queue of %d requests", s->max_waiting);
     rc = rv_running_set_init(&s->running, c->pool, c->tree, c->max_running, err);
     rv_running_set_spill_to(&s->running, c->spill, c->spill_step_bytes);
+    s->running.on_vacant = c->on_vacant;
+    s->running.user = c->user;
     return rc ? rc : rv_fair_share_init(&s->share, s->max_waiting, err);
 }
 

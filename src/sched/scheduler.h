@@ -32,6 +32,12 @@ struct rv_scheduler_config {
     int32_t max_rows;            // rows of a step; at least max_running
     int32_t prefill_rows;        // prompt rows of a step in which others wait for a token
     int32_t age_ms;              // waiting this long counts as much as one more of priority; 0: never does
+    /*
+     * May be NULL. Called when a running request leaves its slot, preempted or removed: for who keeps something by slot
+     * that blocks do not hold.
+     */
+    void (*on_vacant)(void *user, int32_t slot);
+    void *user; // on_vacant's
 };
 
 /* One sequence's part of a step. */

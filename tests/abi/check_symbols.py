@@ -1,6 +1,6 @@
 """Compares the list of exported names with the public header, or with what the built library exports.
 
-    check_symbols.py symbols.txt --header include/ruvllm.h --header include/ruvllm_kernels.h
+    check_symbols.py symbols.txt --header include/ruvllm.h --header include/ruvllm_kernels.h --header include/ruvllm_store.h
     check_symbols.py symbols.txt --nm nm --library libruvllm.so
     check_symbols.py symbols.txt --self-test
 

@@ -1,8 +1,13 @@
 /* The public headers by themselves, twice, as C99 and as C++11: compiled, never run. */
 #include "ruvllm_kernels.h"
+#include "ruvllm_store.h"
+
+#include "ruvllm_hub.h"
 
 #include "ruvllm.h"
+#include "ruvllm_hub.h"
 #include "ruvllm_kernels.h"
+#include "ruvllm_store.h"
 
 /* What is frozen: a changed layout makes an array of negative size. */
 typedef char error_layout_is_frozen[sizeof(struct ruvllm_error) == 264 ? 1 : -1];
@@ -14,6 +19,16 @@ typedef char attention_config_starts_with_its_size[offsetof(struct ruvllm_attent
 typedef char rope_config_starts_with_its_size[offsetof(struct ruvllm_rope_config, struct_size) == 0 ? 1 : -1];
 typedef char kv_cache_config_starts_with_its_size[offsetof(struct ruvllm_kv_cache_config, struct_size) == 0 ? 1 : -1];
 typedef char kv_cache_stats_start_with_their_size[offsetof(struct ruvllm_kv_cache_stats, struct_size) == 0 ? 1 : -1];
+typedef char store_params_start_with_their_size[offsetof(struct ruvllm_store_params, struct_size) == 0 ? 1 : -1];
+typedef char key_params_start_with_their_size[offsetof(struct ruvllm_key_params, struct_size) == 0 ? 1 : -1];
+typedef char key_info_starts_with_its_size[offsetof(struct ruvllm_key_info, struct_size) == 0 ? 1 : -1];
+typedef char witness_starts_with_its_size[offsetof(struct ruvllm_witness, struct_size) == 0 ? 1 : -1];
+typedef char witness_filter_starts_with_its_size[offsetof(struct ruvllm_witness_filter, struct_size) == 0 ? 1 : -1];
+typedef char witness_stats_start_with_their_size[offsetof(struct ruvllm_witness_stats, struct_size) == 0 ? 1 : -1];
+typedef char session_starts_with_its_size[offsetof(struct ruvllm_session, struct_size) == 0 ? 1 : -1];
+typedef char hub_params_start_with_their_size[offsetof(struct ruvllm_hub_params, struct_size) == 0 ? 1 : -1];
+typedef char models_entry_starts_with_its_size[offsetof(struct ruvllm_models_entry, struct_size) == 0 ? 1 : -1];
+typedef char quantize_params_start_with_their_size[offsetof(struct ruvllm_quantize_params, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);
 

@@ -164,6 +164,19 @@ class Info(unittest.TestCase):
         self.assertNotIn("tensors", found["file"])
         self.assertIn("general.architecture", found["file"]["metadata"])
 
+    def test_the_backend_is_named(self):
+        self.assertIn("backend        native", run("info", STORIES_TINY).stdout.decode())
+        found = run_json("info", STORIES_TINY, "--json")["model"]
+        self.assertEqual((found["backend"], found["can_learn"], found["has_tiers"]), ("native", True, True))
+        unknown = run("info", STORIES_TINY, "--backend", "vulkan")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("choose native, llama or hybrid", unknown.stderr.decode())
+        other = run("info", STORIES_TINY, "--backend", "llama")
+        if other.returncode == 0:
+            self.assertIn("llama: no KV tiers, shared prefixes or sessions, no learning", other.stdout.decode())
+        else:
+            self.assertIn("build with RUVLLM_LLAMA=ON", other.stderr.decode())
+
     def test_tensors_and_memory(self):
         found = run_json("info", STORIES_TINY, "--json", "--tensors", "--load")
         self.assertEqual(len(found["file"]["tensors"]), found["file"]["n_tensors"])

@@ -1,6 +1,6 @@
 /*
  * libllama as the judge: logits of token sequences, one fresh sequence at a time, f16 cache, flash attention as it
- * chooses. Nothing that ships links it.
+ * chooses.
  */
 #ifndef RV_TESTS_GOLDEN_ORACLE_H
 #define RV_TESTS_GOLDEN_ORACLE_H

@@ -18,6 +18,12 @@ rv_parity_group(stories ARGS stories LABELS slow data sanitize)
 rv_parity_group(minimind ARGS minimind LABELS slow data)
 rv_parity_group(synth ARGS synth LABELS slow data)
 
+if(RUVLLM_LLAMA)
+    rv_suite(test_backend_llama.c LABELS fast data sanitize LIBS golden_support TIMEOUT 600)
+    if(RUVLLM_SANITIZE)
+        target_compile_definitions(test_backend_llama PRIVATE RUVLLM_IS_SANITIZED=1)
+    endif()
+endif()
 rv_suite(test_mutation.c LABELS slow LIBS golden_support TIMEOUT 1200)
 rv_suite(test_rope_override.c LABELS slow data LIBS golden_support TIMEOUT 600)
 

@@ -28,6 +28,18 @@ static const char *key(const struct maker_spec *spec, const char *suffix)
     return text;
 }
 
+/* A model without attention: a state of one size for each sequence. */
+static void write_states(struct gguf_context *gguf, const struct maker_spec *spec)
+{
+    gguf_set_val_u32(gguf, key(spec, "feed_forward_length"), 0);
+    gguf_set_val_u32(gguf, key(spec, "attention.head_count"), 0);
+    gguf_set_val_u32(gguf, key(spec, "ssm.conv_kernel"), MAKER_CONV_LENGTH);
+    gguf_set_val_u32(gguf, key(spec, "ssm.inner_size"), 2 * (uint32_t)spec->n_embd);
+    gguf_set_val_u32(gguf, key(spec, "ssm.state_size"), (uint32_t)spec->n_state);
+    gguf_set_val_u32(gguf, key(spec, "ssm.time_step_rank"), (uint32_t)spec->n_embd / 16);
+    gguf_set_val_f32(gguf, key(spec, "attention.layer_norm_rms_epsilon"), 1e-5f);
+}
+
 static void write_shape(struct gguf_context *gguf, const struct maker_spec *spec)
 {
     bool is_stablelm = strcmp(spec->arch, "stablelm") == 0;
@@ -41,7 +53,16 @@ static void write_shape(struct gguf_context *gguf, const struct maker_spec *spec
     gguf_set_val_u32(gguf, key(spec, "context_length"), (uint32_t)spec->n_ctx);
     gguf_set_val_u32(gguf, key(spec, "embedding_length"), (uint32_t)spec->n_embd);
     gguf_set_val_u32(gguf, key(spec, "block_count"), (uint32_t)spec->n_layers);
+    if (maker_spec_is_mamba(spec)) {
+        write_states(gguf, spec);
+        return;
+    }
     gguf_set_val_u32(gguf, key(spec, "feed_forward_length"), (uint32_t)spec->n_ffn);
+    if (spec->n_experts > 0) {
+        gguf_set_val_u32(gguf, key(spec, "expert_count"), (uint32_t)spec->n_experts);
+        gguf_set_val_u32(gguf, key(spec, "expert_used_count"), (uint32_t)spec->n_experts_used);
+        gguf_set_val_u32(gguf, key(spec, "expert_feed_forward_length"), (uint32_t)spec->n_ffn);
+    }
     gguf_set_val_u32(gguf, key(spec, "attention.head_count"), (uint32_t)spec->n_heads);
     gguf_set_val_u32(gguf, key(spec, "attention.head_count_kv"), (uint32_t)spec->n_kv_heads);
     gguf_set_val_u32(gguf, key(spec, "attention.key_length"), (uint32_t)spec->head_dim);
@@ -56,6 +77,8 @@ static void write_shape(struct gguf_context *gguf, const struct maker_spec *spec
 
 static void write_attention(struct gguf_context *gguf, const struct maker_spec *spec)
 {
+    if (maker_spec_is_mamba(spec))
+        return;
     if (spec->window)
         gguf_set_val_u32(gguf, key(spec, "attention.sliding_window"),
                          spec->without & MAKER_WINDOW ? FAR_WINDOW : (uint32_t)spec->window);
@@ -71,6 +94,8 @@ static void write_rope(struct gguf_context *gguf, const struct maker_spec *spec)
 {
     bool is_off = spec->without & MAKER_ROPE_FACTORS;
 
+    if (maker_spec_is_mamba(spec))
+        return;
     gguf_set_val_f32(gguf, key(spec, "rope.freq_base"), spec->rope_base);
     if (spec->rope_base_local > 0)
         gguf_set_val_f32(gguf, key(spec, "rope.freq_base_swa"),
@@ -146,7 +171,9 @@ static ruvllm_status add_tensors(struct gguf_context *gguf, const struct maker_t
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot describe %zu tensors", list->n_items);
     for (size_t i = 0; i < list->n_items; i++) {
         const struct maker_tensor *item = &list->items[i];
-        struct ggml_tensor *tensor = ggml_new_tensor(ctx, item->type, item->n_dims, item->ne);
+        int64_t n_stacked = item->n_stacked ? item->n_stacked : 1;
+        int64_t ne[3] = {item->ne[0], item->ne[1] / n_stacked, n_stacked};
+        struct ggml_tensor *tensor = ggml_new_tensor(ctx, item->type, item->n_stacked ? 3 : item->n_dims, ne);
 
         ggml_set_name(tensor, item->name);
         gguf_add_tensor(gguf, tensor);

@@ -33,6 +33,9 @@ static const struct option options[] = {
     {"--head-dim", OPTION_INT, AT(head_dim), 0, "width of a head; rotated whole unless --rot follows"},
     {"--rot", OPTION_INT, AT(n_rot), 0, "rotated part of a head"},
     {"--ffn", OPTION_INT, AT(n_ffn), 0, "feed-forward width"},
+    {"--experts", OPTION_INT, AT(n_experts), 0, "llama, qwen2moe: feed-forward networks to choose from"},
+    {"--experts-used", OPTION_INT, AT(n_experts_used), 0, "how many of them each token takes"},
+    {"--state", OPTION_INT, AT(n_state), 0, "mamba: numbers kept for each inner channel"},
     {"--vocab", OPTION_INT, AT(n_vocab), 0, "tokens"},
     {"--ctx", OPTION_INT, AT(n_ctx), 0, "context the model claims to be trained for"},
     {"--window", OPTION_INT, AT(window), 0, "sliding window"},
@@ -95,6 +98,11 @@ const char *maker_trait_name(uint32_t trait)
     return "?";
 }
 
+bool maker_spec_is_mamba(const struct maker_spec *spec)
+{
+    return strcmp(spec->arch, "mamba") == 0;
+}
+
 bool maker_spec_is_gemma(const struct maker_spec *spec)
 {
     return strncmp(spec->arch, "gemma", 5) == 0;
@@ -114,7 +122,8 @@ bool maker_spec_has_qk_norm(const struct maker_spec *spec)
 
 ruvllm_status maker_spec_init(struct maker_spec *spec, const char *arch, struct ruvllm_error *err)
 {
-    static const char *const known[] = {"llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "stablelm"};
+    static const char *const known[] = {"llama",  "qwen2",    "qwen3",    "phi3", "gemma2",
+                                        "gemma3", "stablelm", "qwen2moe", "mamba"};
     size_t i = 0;
 
     *spec = (struct maker_spec){
@@ -126,6 +135,7 @@ ruvllm_status maker_spec_init(struct maker_spec *spec, const char *arch, struct 
         .head_dim = 64,
         .n_rot = 64,
         .n_ffn = 512,
+        .n_state = 16,
         .n_vocab = 512,
         .n_ctx = 512,
         .seed = 1,
@@ -144,6 +154,10 @@ ruvllm_status maker_spec_init(struct maker_spec *spec, const char *arch, struct 
     snprintf(spec->name, sizeof(spec->name), "synthetic"); // libllama has rules for names such as "phi3"
     spec->tied = maker_spec_is_gemma(spec);
     spec->qkv_bias = strcmp(arch, "qwen2") == 0;
+    if (strcmp(arch, "qwen2moe") == 0) {
+        spec->n_experts = 4;
+        spec->n_experts_used = 2;
+    }
     return RUVLLM_OK;
 }
 
@@ -221,6 +235,10 @@ static ruvllm_status check_shape(const struct maker_spec *spec, struct ruvllm_er
                        spec->n_kv_heads);
     if (spec->n_rot < 2 || spec->n_rot > spec->head_dim || spec->n_rot % 2 != 0)
         return rv_fail(err, RUVLLM_INVALID, "cannot rotate %d of a head of %d", spec->n_rot, spec->head_dim);
+    if (spec->n_experts < 0 || spec->n_experts_used < 0 || spec->n_experts_used > spec->n_experts ||
+        (spec->n_experts > 0) != (spec->n_experts_used > 0) || spec->n_state < 1)
+        return rv_fail(err, RUVLLM_INVALID, "cannot use %d of %d experts, with a state of %d", spec->n_experts_used,
+                       spec->n_experts, spec->n_state);
     if (spec->rope_scaling == MAKER_ROPE_LONGROPE && spec->rope_original < 2)
         return rv_fail(err, RUVLLM_INVALID, "longrope wants --rope-original");
     return RUVLLM_OK;
@@ -249,7 +267,7 @@ ruvllm_status maker_spec_parse(struct maker_spec *spec, int argc, char *const *a
 
 void maker_spec_help(void)
 {
-    printf("  %-18s %s\n", "--arch", "llama qwen2 qwen3 phi3 gemma2 gemma3 stablelm; first of all");
+    printf("  %-18s %s\n", "--arch", "llama qwen2 qwen3 phi3 gemma2 gemma3 stablelm qwen2moe mamba; first of all");
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         printf("  %-18s %s\n", options[i].name, options[i].help);
 }

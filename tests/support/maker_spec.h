@@ -46,8 +46,11 @@ struct maker_spec {
     int32_t n_heads;
     int32_t n_kv_heads;
     int32_t head_dim;
-    int32_t n_rot; // rotated part of the head
-    int32_t n_ffn;
+    int32_t n_rot;          // rotated part of the head
+    int32_t n_ffn;          // of each expert, where there are several
+    int32_t n_experts;      // 0: a dense model
+    int32_t n_experts_used; // for each token
+    int32_t n_state;        // mamba: numbers kept for each inner channel
     int32_t n_vocab;
     int32_t n_ctx;
     int32_t window; // 0: the key is left out
@@ -89,6 +92,7 @@ const char *maker_trait_name(uint32_t trait);
 /* What the architecture is made of, for the parts that write tensors and metadata. */
 /* The name in the file. qwen3 without its query and key norms is what qwen2 is without biases, so it goes by that. */
 const char *maker_spec_file_arch(const struct maker_spec *spec);
+bool maker_spec_is_mamba(const struct maker_spec *spec);
 bool maker_spec_is_gemma(const struct maker_spec *spec);
 /* Whether there are norms of query and key heads, MAKER_QK_NORM considered. */
 bool maker_spec_has_qk_norm(const struct maker_spec *spec);

@@ -189,6 +189,57 @@ static void add_qkv(struct maker_tensors *list, const struct maker_spec *spec, i
     }
 }
 
+/* All experts' matrices in one tensor. */
+static void add_experts(struct maker_tensors *list, const struct maker_spec *spec, int32_t layer, const char *name,
+                        int64_t columns, int64_t rows, float gain)
+{
+    struct maker_tensor *tensor = add_matrix(list, spec, layer, name, columns, rows * spec->n_experts, gain);
+
+    if (tensor)
+        tensor->n_stacked = spec->n_experts;
+}
+
+/* A router and experts; qwen2moe adds one that every token takes. */
+static void add_mixture(struct maker_tensors *list, const struct maker_spec *spec, int32_t layer)
+{
+    add_matrix(list, spec, layer, "ffn_gate_inp.weight", spec->n_embd, spec->n_experts, 2.0f);
+    add_experts(list, spec, layer, "ffn_gate_exps.weight", spec->n_embd, spec->n_ffn, 1.5f);
+    add_experts(list, spec, layer, "ffn_up_exps.weight", spec->n_embd, spec->n_ffn, 1.5f);
+    add_experts(list, spec, layer, "ffn_down_exps.weight", spec->n_ffn, spec->n_embd, 0.5f * spec->mix_gain);
+    if (strcmp(spec->arch, "qwen2moe") != 0)
+        return;
+    add_vector(list, layer, "ffn_gate_inp_shexp.weight", spec->n_embd, MAKER_FILL_NORMAL, 0.1f);
+    add_matrix(list, spec, layer, "ffn_gate_shexp.weight", spec->n_embd, spec->n_ffn, 1.5f);
+    add_matrix(list, spec, layer, "ffn_up_shexp.weight", spec->n_embd, spec->n_ffn, 1.5f);
+    add_matrix(list, spec, layer, "ffn_down_shexp.weight", spec->n_ffn, spec->n_embd, 0.5f * spec->mix_gain);
+}
+
+/* Mamba's layer: in, convolution, selective scan, out. What it scans with is F32, as converters write it. */
+static void add_scan(struct maker_tensors *list, const struct maker_spec *spec, int32_t layer)
+{
+    int64_t inner = 2 * (int64_t)spec->n_embd, rank = spec->n_embd / 16, n_state = spec->n_state;
+    struct maker_tensor *tensor;
+
+    add_norm(list, spec, layer, "attn_norm", MAKER_FILL_NORM, 1.0f);
+    add_matrix(list, spec, layer, "ssm_in.weight", spec->n_embd, 2 * inner, 1.0f);
+    tensor = add_vector(list, layer, "ssm_conv1d.weight", MAKER_CONV_LENGTH, MAKER_FILL_NORMAL, 0.7f);
+    if (tensor) {
+        tensor->n_dims = 2;
+        tensor->ne[1] = inner;
+    }
+    add_vector(list, layer, "ssm_conv1d.bias", inner, MAKER_FILL_NORMAL, 0.2f);
+    add_matrix(list, spec, layer, "ssm_x.weight", inner, rank + 2 * n_state, 1.5f);
+    add_matrix(list, spec, layer, "ssm_dt.weight", rank, inner, 1.0f);
+    add_vector(list, layer, "ssm_dt.bias", inner, MAKER_FILL_NORMAL, 0.5f);
+    tensor = add_vector(list, layer, "ssm_a", n_state, MAKER_FILL_NORM, -0.5f); // below zero: states fade
+    if (tensor) {
+        tensor->n_dims = 2;
+        tensor->ne[1] = inner;
+    }
+    add_vector(list, layer, "ssm_d", inner, MAKER_FILL_NORM, 1.0f);
+    add_matrix(list, spec, layer, "ssm_out.weight", inner, spec->n_embd, spec->mix_gain);
+}
+
 static void add_ffn(struct maker_tensors *list, const struct maker_spec *spec, int32_t layer)
 {
     if (strcmp(spec->arch, "phi3") == 0) {
@@ -229,7 +280,10 @@ static void add_layer(struct maker_tensors *list, const struct maker_spec *spec,
         add_norm(list, spec, layer, "ffn_norm", MAKER_FILL_NORM, 1.0f);
     if (is_sequential && spec->parallel)
         share_attn_norm(list, layer);
-    add_ffn(list, spec, layer);
+    if (spec->n_experts > 0)
+        add_mixture(list, spec, layer);
+    else
+        add_ffn(list, spec, layer);
     if (has_post_norm)
         add_norm(list, spec, layer, "post_ffw_norm", post, post_scale);
 }
@@ -268,8 +322,12 @@ ruvllm_status maker_tensors_list(struct maker_tensors *list, const struct maker_
     if (strcmp(spec->type, "q4_K_M") != 0 && type_by_name(spec->type) == GGML_TYPE_COUNT)
         return rv_fail(err, RUVLLM_INVALID, "unknown weight type '%s'", spec->type);
     add_ends(list, spec);
-    for (int32_t i = 0; i < spec->n_layers; i++)
-        add_layer(list, spec, i);
+    for (int32_t i = 0; i < spec->n_layers; i++) {
+        if (maker_spec_is_mamba(spec))
+            add_scan(list, spec, i);
+        else
+            add_layer(list, spec, i);
+    }
     if (list->failed)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot list the tensors");
     return RUVLLM_OK;

@@ -23,12 +23,15 @@ enum maker_fill {
     MAKER_FILL_SHORT
 };
 
+enum { MAKER_CONV_LENGTH = 4 }; // mamba: tokens that its convolution sees
+
 struct maker_tensor {
     char name[64];
     char seed_name[64]; // "": its own; else the tensor whose numbers it shares
     enum ggml_type type;
     int64_t ne[2]; // columns, rows
     int n_dims;
+    int32_t n_stacked; // matrices of ne[1] / n_stacked rows along a third dimension; 0: there are two
     enum maker_fill fill;
     float scale;
     int64_t part_start[2]; // fused matrices: rows where the second and the third part begin; 0: one part

@@ -270,6 +270,31 @@ static void random_use_keeps_the_books_straight(void **state)
     assert_true(rv_block_pool_check(pool));
 }
 
+/* Terabytes, which no test machine has: nothing is mapped. */
+static void blocks_that_are_only_counted_take_no_memory(void **state)
+{
+    size_t gigabyte = (size_t)1 << 30;
+    struct rv_block_pool_config config = {.counted_bytes = gigabyte, .budget = 4096 * gigabyte, .poison = true};
+    struct rv_block_pool *pool;
+    int32_t first;
+
+    (void)state;
+    assert_ok(rv_block_pool_new(&pool, &config, err));
+    assert_false(rv_block_pool_can_quantize(pool));
+    assert_int_equal(rv_block_pool_n_free(pool), 4096);
+    first = take(pool);
+    assert_true(rv_block_pool_used(pool) == gigabyte);
+    assert_int_equal(rv_block_pool_n_used(pool, RV_KV_BLOCK_F16), 1);
+    assert_null(rv_block_pool_data(pool, first));
+    for (int i = 1; i < 4096; i++)
+        (void)take(pool);
+    assert_int_equal(rv_block_pool_take(pool, RV_KV_BLOCK_F16), -1);
+    rv_block_pool_unref(pool, first);
+    assert_int_equal(take(pool), first);
+    assert_true(rv_block_pool_check(pool));
+    rv_block_pool_free(pool);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -289,6 +314,7 @@ int main(void)
         CASE(random_use_keeps_the_books_straight),
         cmocka_unit_test(rows_that_cannot_be_quantised_stay_f16),
         cmocka_unit_test(a_budget_below_one_block_is_refused),
+        cmocka_unit_test(blocks_that_are_only_counted_take_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

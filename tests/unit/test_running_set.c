@@ -194,6 +194,40 @@ static void what_two_shared_can_be_squeezed_when_one_is_left(void **state)
     assert_true(kv_fixture_holds(&a->kv, a->tokens));
 }
 
+static void note_vacant(void *user, int32_t slot)
+{
+    int32_t *last = user;
+
+    *last = slot;
+}
+
+static void a_slot_is_ones_own_until_it_is_left(void **state)
+{
+    struct fixture *f = *state;
+    int32_t vacant = -1, lost;
+
+    f->set.on_vacant = note_vacant;
+    f->set.user = &vacant;
+    for (int i = 0; i < MEMBERS; i++)
+        add(f, i, 1);
+    for (int i = 0; i < MEMBERS; i++) {
+        assert_in_range(f->requests[i].slot, 0, MEMBERS - 1);
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(f->requests[i].slot, f->requests[k].slot);
+    }
+    assert_true(rv_running_set_check(&f->set));
+    rv_running_set_remove(&f->set, &f->requests[1]);
+    assert_int_equal(vacant, f->requests[1].slot);
+    lost = f->requests[MEMBERS - 1].slot;
+    rv_running_set_preempt_last(&f->set);
+    assert_int_equal(vacant, lost);
+    f->set.lost = NULL;
+    rv_kv_seq_clear(&f->requests[1].kv);
+    add(f, 1, 1);
+    assert_int_equal(f->requests[1].slot, lost);
+    assert_true(rv_running_set_check(&f->set));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -207,6 +241,7 @@ int main(void)
         CASE(nobody_loses_blocks_for_somebody_less_urgent),
         CASE(the_most_urgent_gets_everything_in_the_end),
         CASE(what_two_shared_can_be_squeezed_when_one_is_left),
+        CASE(a_slot_is_ones_own_until_it_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

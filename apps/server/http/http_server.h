@@ -4,15 +4,18 @@
  *
  * One thread, the one that called rv_http_server_run, owns every connection and makes every callback; it never computes
  * and never waits for anything but the network. Other threads reach it through rv_http_server_post alone. An exchange
- * is one request with its answer, and lives from its headers until `on_end`, exactly once for each.
+ * is one request with its answer, and lives from its headers until `on_end`, exactly once for each. on_end is never
+ * called from inside a function below: what a callback does to an exchange takes effect when it has returned.
  *
  *     headers complete -> on_headers   refuse with a status before a body is read, or go on
  *     body complete    -> on_request   answer now, or keep the exchange and answer later (a worker posts back)
  *     whichever first  -> on_end       the answer was sent, the peer has gone, or a deadline passed
  *
- * Limits and deadlines are absolute: a header takes at most header_ms from the first byte, a body body_ms, and a peer
- * that takes no bytes of what waits for it for stall_ms is closed. What breaks a limit gets its status (400, 408, 413,
- * 431) and the connection closes; a request that could be read in two ways (framing) is always 400 and closed.
+ * Limits and deadlines are absolute: a header takes at most header_ms from its first byte (the first of a connection
+ * comes within header_ms too, TLS handshake included), a body body_ms, and a peer that takes no bytes of what waits for
+ * it for stall_ms is closed. A peer that closes its side before the answer is complete has gone. What breaks a limit
+ * gets its status (400, 408, 413, 431) and the connection closes; a request that could be read in two ways (framing) is
+ * always 400 and closed.
  */
 #ifndef RV_HTTP_HTTP_SERVER_H
 #define RV_HTTP_HTTP_SERVER_H
@@ -50,11 +53,12 @@ struct rv_http_config {
     int32_t idle_ms;         // between requests of a connection; 75,000
     int32_t ping_ms;         // a comment line goes to an event stream that was silent so long; 15,000; 0: none
 
-    /* 0 to go on, else the status of a refusal whose body the callback gave with rv_http_exchange_reply. */
+    /* 0 to go on, else the status of a refusal whose body the callback gave with rv_http_exchange_reply. If a body was
+     * still to come, the connection closes then. NULL: everything goes on. */
     int (*on_headers)(void *user, struct rv_http_exchange *exchange);
     void (*on_request)(void *user, struct rv_http_exchange *exchange);
-    /* The answer to what was refused before a route could be told (bad framing, a limit): fills `body`, returns its
-     * length. */
+    /* The answer to what was refused before a route could be told (bad framing, a limit), or by on_headers without a
+     * reply: fills `body` with JSON, returns its length. NULL: `why` as plain text. */
     size_t (*on_refusal)(void *user, int status, const char *why, char *body, size_t body_cap);
     void (*on_end)(void *user, struct rv_http_exchange *exchange, enum rv_http_end why);
     void *user;
@@ -70,7 +74,7 @@ RV_CHECKED ruvllm_status rv_http_server_run(struct rv_http_server *server, struc
 void rv_http_server_close(struct rv_http_server *server);
 /*
  * Stops accepting at once; run returns when the last exchange has ended, or after drain_ms, when what is left is cut
- * off. Any thread, and signal handlers.
+ * off (DEADLINE). Asking again sets the time anew. Any thread, and signal handlers.
  */
 void rv_http_server_stop(struct rv_http_server *server, int32_t drain_ms);
 /* The port that address i got, for addresses that ask for port 0; 0 for a socket without one. */
@@ -87,6 +91,7 @@ struct rv_http_post {
     struct rv_http_post *next; // guarded by the server's lock
     bool is_queued;            // likewise
 };
+/* Posts that wait when run returns are run before it does; later ones never are. */
 void rv_http_server_post(struct rv_http_server *server, struct rv_http_post *post);
 /* Calls fn every period_ms on the server's thread. Before run; at most eight. */
 RV_CHECKED ruvllm_status rv_http_server_every(struct rv_http_server *server, int32_t period_ms, void (*fn)(void *user),
@@ -114,10 +119,14 @@ void rv_http_exchange_add_header(struct rv_http_exchange *exchange, const char *
 /* The whole answer; content-length is set, HEAD gets no body. Once. */
 void rv_http_exchange_reply(struct rv_http_exchange *exchange, int status, const char *content_type, const void *body,
                             size_t len);
-/* An answer in pieces: headers now (chunked), then writes, then end. Event streams get pings while they are silent. */
+/*
+ * An answer in pieces: headers now (chunked), then writes, then end. Event streams get pings while they are silent, so
+ * every piece of one must be whole events.
+ */
 void rv_http_exchange_begin(struct rv_http_exchange *exchange, int status, const char *content_type);
 /* False when more than max_buffered waits: the piece was taken, but write no more before `on_room` was called. */
 bool rv_http_exchange_write(struct rv_http_exchange *exchange, const void *data, size_t len);
+/* After a write that returned false, fn is called once at most half of max_buffered waits; it may write and end. */
 void rv_http_exchange_on_room(struct rv_http_exchange *exchange, void (*fn)(void *user), void *user);
 void rv_http_exchange_end(struct rv_http_exchange *exchange);
 bool rv_http_exchange_has_begun(const struct rv_http_exchange *exchange); // reply or begin was called

@@ -1,0 +1,303 @@
+/* ruvllm serve: the OpenAI-compatible server. */
+#include "commands.h"
+#include "model_options.h"
+#include "output.h"
+#include "serve_auto.h"
+
+#include "base/alloc.h"
+#include "server/serve.h"
+
+#include <string.h>
+
+enum { MAX_LISTS = 16, MAX_MODELS = 64, NAME = 129 };
+
+struct list {
+    const char *items[MAX_LISTS];
+    size_t n;
+};
+
+struct serve_options {
+    struct rv_model_options model;
+    struct list listen;
+    struct list origins;
+    const char *models_dir;
+    const char *tls_cert;
+    const char *tls_key;
+    const char *store;
+    uint64_t kv_bytes;
+    uint64_t memory_budget;
+    int32_t max_sequences;
+    int32_t max_queue;
+    int32_t idle_unload;
+    int32_t drain;
+    int32_t log_level;
+    int32_t kv_cold;
+    bool is_auto;
+};
+
+static ruvllm_status parse_list(void *target, const char *text, struct ruvllm_error *err)
+{
+    struct list *list = target;
+
+    if (list->n == MAX_LISTS)
+        return rv_fail(err, RUVLLM_INVALID, "at most %d of them", MAX_LISTS);
+    list->items[list->n++] = text;
+    return RUVLLM_OK;
+}
+
+/* "512M", "4G" or plain bytes. */
+static ruvllm_status parse_bytes(void *target, const char *text, struct ruvllm_error *err)
+{
+    static const char units[] = "KMGT";
+    size_t len = strlen(text);
+    const char *unit = len > 1 ? strchr(units, text[len - 1]) : NULL;
+    char digits[24];
+    int64_t n;
+
+    snprintf(digits, sizeof(digits), "%.*s", (int)(unit ? len - 1 : len), text);
+    if (len >= sizeof(digits) || !rv_options_int(digits, 0, (int64_t)1 << 40, &n))
+        return rv_fail(err, RUVLLM_INVALID, "a size such as 512M or 4G");
+    *(uint64_t *)target = (uint64_t)n << (unit ? 10 * (unit - units + 1) : 0);
+    return RUVLLM_OK;
+}
+
+static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL};
+static const char *const colds[] = {"q4", "q8", "f16", NULL};
+
+static const struct rv_option network_options[] = {
+    {.name = "listen",
+     .short_name = 'l',
+     .value = "ADDRESS",
+     .type = RV_OPTION_PARSED,
+     .parse = parse_list,
+     .offset = offsetof(struct serve_options, listen),
+     .help = "Where to listen: 127.0.0.1:8080, [::1]:8080, 0.0.0.0:80 or unix:/path; may be given several times; other "
+             "machines are served only when there are keys (default 127.0.0.1:8080)"},
+    {.name = "tls-cert",
+     .value = "FILE",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, tls_cert),
+     .help = "Serve HTTPS with this certificate chain (PEM)"},
+    {.name = "tls-key",
+     .value = "FILE",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, tls_key),
+     .help = "Its private key (PEM)"},
+    {.name = "cors-origin",
+     .value = "ORIGIN",
+     .type = RV_OPTION_PARSED,
+     .parse = parse_list,
+     .offset = offsetof(struct serve_options, origins),
+     .help = "Let web pages of this origin, such as https://example.org, ask; may be given several times"},
+    {.name = "drain",
+     .value = "S",
+     .type = RV_OPTION_INT,
+     .max = 3600,
+     .offset = offsetof(struct serve_options, drain),
+     .help = "Seconds that answers under way have to finish when the server is told to end (default 30)"},
+};
+
+static const struct rv_option serving_options[] = {
+    {.name = "models-dir",
+     .value = "DIR",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, models_dir),
+     .help = "Offer every .gguf file of a folder, each by its name and loaded when it is first asked for"},
+    {.name = "kv-bytes",
+     .value = "SIZE",
+     .type = RV_OPTION_PARSED,
+     .parse = parse_bytes,
+     .offset = offsetof(struct serve_options, kv_bytes),
+     .help = "Memory for keys and values of all conversations, such as 2G (default eight full contexts)"},
+    {.name = "kv-cold",
+     .value = "KIND",
+     .type = RV_OPTION_CHOICE,
+     .choices = colds,
+     .offset = offsetof(struct serve_options, kv_cold),
+     .help = "Precision of a conversation's oldest part: q4, q8, or f16 to keep everything (default q4)"},
+    {.name = "max-sequences",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .min = 1,
+     .max = 4096,
+     .offset = offsetof(struct serve_options, max_sequences),
+     .help = "Answers computed at once (default 64)"},
+    {.name = "max-queue",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .max = 65536,
+     .offset = offsetof(struct serve_options, max_queue),
+     .help = "Answers that may wait beyond those; more are refused with 429 (default 256)"},
+    {.name = "memory-budget",
+     .value = "SIZE",
+     .type = RV_OPTION_PARSED,
+     .parse = parse_bytes,
+     .offset = offsetof(struct serve_options, memory_budget),
+     .help = "Weights, keys and values of all loaded models together; models nobody uses make room (default no limit)"},
+    {.name = "idle-unload",
+     .value = "S",
+     .type = RV_OPTION_INT,
+     .max = 1e9,
+     .offset = offsetof(struct serve_options, idle_unload),
+     .help = "Unload a model that nobody used for so many seconds (default 0: never)"},
+    {.name = "auto",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct serve_options, is_auto),
+     .help = "Choose memory, threads and device from the machine and the model, and show the choice"},
+};
+
+static const struct rv_option keeping_options[] = {
+    {.name = "store",
+     .value = "PATH",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, store),
+     .help = "File with keys, sessions and the witness log, or none (default the user's own)"},
+    {.name = "log-level",
+     .value = "LEVEL",
+     .type = RV_OPTION_CHOICE,
+     .choices = levels,
+     .offset = offsetof(struct serve_options, log_level),
+     .help = "What goes to standard error: debug, info (one JSON line a request), warn, error or off (default info)"},
+};
+
+static const struct rv_option_group groups[] = {
+    {"Network", network_options, RV_OPTION_COUNT(network_options), 0},
+    {"Serving", serving_options, RV_OPTION_COUNT(serving_options), 0},
+    {"Keeping", keeping_options, RV_OPTION_COUNT(keeping_options), 0},
+    RV_MODEL_GROUP_COMPUTE(offsetof(struct serve_options, model)),
+    RV_MODEL_GROUP_THREADS(offsetof(struct serve_options, model)),
+    RV_MODEL_GROUP_ROPE(offsetof(struct serve_options, model)),
+};
+
+/* Models as they were named: PATH or NAME=PATH. */
+struct model_names {
+    struct rv_serve_model models[MAX_MODELS];
+    char names[MAX_MODELS][NAME];
+};
+
+static int read_models(struct rv_arguments *args, struct model_names *out, size_t *n)
+{
+    const char *text;
+
+    for (*n = 0; (text = rv_options_shift(args)); (*n)++) {
+        const char *equals = strchr(text, '=');
+        const char *slash = strchr(text, '/');
+        struct rv_serve_model *model = &out->models[*n];
+
+        if (*n == MAX_MODELS) {
+            rv_output_error("put them into a folder and use --models-dir", "more than %d models", MAX_MODELS);
+            return RV_EXIT_USAGE;
+        }
+        /* An '=' behind a '/' is part of a path. */
+        if (equals && (!slash || equals < slash || strchr(equals, '/') == equals + 1)) {
+            snprintf(out->names[*n], NAME, "%.*s", (int)(equals - text), text);
+            *model = (struct rv_serve_model){.name = out->names[*n], .path = equals + 1};
+        } else {
+            *model = (struct rv_serve_model){.path = text};
+        }
+    }
+    return RV_EXIT_OK;
+}
+
+static int check_usage(const struct serve_options *options, size_t n_models)
+{
+    if (n_models == 0 && !options->models_dir) {
+        rv_output_error("ruvllm serve model.gguf", "a model to serve is missing");
+        return RV_EXIT_USAGE;
+    }
+    if (!options->tls_cert != !options->tls_key) {
+        rv_output_error("give both, or let a proxy do TLS", "--tls-cert and --tls-key go together");
+        return RV_EXIT_USAGE;
+    }
+    return RV_EXIT_OK;
+}
+
+static void fill(struct rv_serve_config *config, const struct serve_options *options, struct ruvllm_kv_policy *kv)
+{
+    static const ruvllm_precision cold[] = {RUVLLM_PRECISION_Q4, RUVLLM_PRECISION_Q8, RUVLLM_PRECISION_FP16};
+
+    *kv = ruvllm_kv_policy_default();
+    kv->cold = cold[options->kv_cold];
+    config->model = options->model.params;
+    config->engine.kv = kv;
+    config->engine.kv_bytes = options->kv_bytes;
+    config->engine.max_sequences = options->max_sequences;
+    config->engine.max_queue = options->max_queue;
+    config->models_dir = options->models_dir;
+    config->addresses = options->listen.items;
+    config->n_addresses = options->listen.n;
+    config->cors_origins = options->origins.items;
+    config->n_cors_origins = options->origins.n;
+    config->tls_cert = options->tls_cert;
+    config->tls_key = options->tls_key;
+    config->store = options->store;
+    config->memory_budget = options->memory_budget;
+    config->idle_unload_s = options->idle_unload;
+    config->drain_s = options->drain;
+    config->log_requests = options->log_level <= RUVLLM_LOG_INFO;
+    config->is_auto = options->is_auto;
+}
+
+static int serve(struct rv_serve_config *config)
+{
+    char notes[RV_SERVE_AUTO_NOTES] = "";
+    struct ruvllm_error err = {0};
+
+    if (config->is_auto && config->n_models > 0) {
+        rv_serve_auto_choose(config, config->models[0].path, notes);
+        config->auto_notes = notes;
+    }
+    if (rv_serve(config, &err))
+        return rv_output_failure(&err, NULL);
+    return RV_EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    struct serve_options options = {.max_sequences = 64, .max_queue = 256, .drain = 30, .log_level = RUVLLM_LOG_INFO};
+    struct rv_serve_config config = rv_serve_config_default();
+    struct ruvllm_kv_policy kv;
+    struct model_names *names;
+    struct rv_arguments args;
+    int code;
+
+    rv_model_options_init(&options.model);
+    if (!rv_options_parse(&rv_cmd_serve, &options, argc, argv, &args, &code))
+        return code;
+    names = rv_calloc(1, sizeof(*names));
+    if (!names)
+        return RV_EXIT_FAILURE;
+    code = read_models(&args, names, &config.n_models);
+    if (!code)
+        code = check_usage(&options, config.n_models);
+    if (!code) {
+        options.model.params.rope_scaling = (ruvllm_rope_scaling)options.model.rope_scaling;
+        fill(&config, &options, &kv);
+        config.models = names->models;
+        code = serve(&config);
+    }
+    rv_free(names);
+    return code;
+}
+
+const struct rv_command rv_cmd_serve = {
+    .name = "serve",
+    .arguments = "[NAME=]MODEL...",
+    .summary = "answer many users at once: OpenAI's API and a chat page",
+    .about = "Serves models over HTTP: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings and what "
+             "else clients of OpenAI's API expect, and a page to chat in. The first model is loaded at once, others "
+             "when they are asked for. Without keys only this machine is served; 'ruvllm key create' makes keys, and "
+             "each belongs to a tenant that never sees another's words. SIGTERM and Ctrl-C let answers under way "
+             "finish.",
+    .examples = "ruvllm serve model.gguf\n"
+                "    serve one model at http://127.0.0.1:8080\n"
+                "ruvllm serve small=qwen-0.5b.gguf large=qwen-7b.gguf --idle-unload 600\n"
+                "    two models under names of your own; the second is loaded when asked for\n"
+                "ruvllm serve --models-dir ~/models --memory-budget 12G --auto\n"
+                "    a folder of models, within 12 GiB, settings chosen and shown\n"
+                "ruvllm serve model.gguf --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem\n"
+                "    for other machines too, over TLS; needs a key in the store\n",
+    .groups = groups,
+    .n_groups = RV_OPTION_COUNT(groups),
+    .run = run,
+};

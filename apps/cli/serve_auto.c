@@ -1,0 +1,72 @@
+/*
+ * The rules, in order: the best installed device; as many threads as the engine finds physical cores; half of the
+ * memory that is free beside the weights for keys and values, and no more than a full batch of full contexts needs;
+ * keys and values by age in less precision, unless there is room for everything in 16 bits.
+ */
+#include "serve_auto.h"
+
+#include "output.h"
+#include "system_facts.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+/* Bytes of one full context in 16 bits; 0 when the file does not tell. */
+static uint64_t context_bytes(const char *path, const struct ruvllm_model_params *params, int32_t *n_context)
+{
+    struct ruvllm_model_params light = *params;
+    struct ruvllm_model_info info = {.struct_size = sizeof(info)};
+    ruvllm_model *model;
+    uint64_t bytes = 0;
+
+    light.vocab_only = true;
+    light.on_progress = NULL;
+    /* A file that cannot be opened is reported when the server opens it, with all that is known then. */
+    if (ruvllm_model_open(&model, path, &light, NULL))
+        return 0;
+    if (ruvllm_model_info_get(model, &info, NULL) == RUVLLM_OK) {
+        *n_context = info.context;
+        bytes = 2 * 2 * (uint64_t)info.n_layers * (uint64_t)info.n_kv_heads * (uint64_t)info.head_dim *
+                (uint64_t)info.context;
+    }
+    ruvllm_model_close(model);
+    return bytes;
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t free_memory(const struct rv_system_facts *facts)
+{
+    uint64_t available = facts->memory_available;
+
+    return facts->memory_limit ? min64(available, facts->memory_limit) : available;
+}
+
+void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, char notes[RV_SERVE_AUTO_NOTES])
+{
+    struct ruvllm_device_info device = {.struct_size = sizeof(device)};
+    struct rv_system_facts facts;
+    struct stat file;
+    int32_t n_context = 0;
+    uint64_t weights, room, context, budget;
+    char room_text[24], budget_text[24];
+
+    rv_system_facts_init(&facts);
+    weights = stat(model_path, &file) == 0 ? (uint64_t)file.st_size : 0;
+    room = free_memory(&facts) > weights ? free_memory(&facts) - weights : 0;
+    context = context_bytes(model_path, &config->model, &n_context);
+    budget = min64(room / 2, context * (uint64_t)config->engine.max_sequences);
+    if (config->engine.kv_bytes == 0 && budget > context)
+        config->engine.kv_bytes = budget;
+    if (ruvllm_device_at(0, &device, NULL))
+        device.description = "unknown";
+    snprintf(notes, RV_SERVE_AUTO_NOTES,
+             "%d of %d hardware threads, %s; %s free beside the weights, %s for keys and "
+             "values (%.1f full contexts of %d tokens in 16 bits, more by age in 8 and 4)",
+             facts.n_cpus_allowed, facts.n_cpus_online, device.description, rv_output_bytes(room, room_text),
+             rv_output_bytes(config->engine.kv_bytes, budget_text),
+             context ? (double)config->engine.kv_bytes / (double)context : 0, n_context);
+}

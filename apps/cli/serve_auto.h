@@ -1,0 +1,12 @@
+/* `ruvllm serve --auto`: settings chosen from the machine and the model, and a sentence that says which and why. */
+#ifndef RV_CLI_SERVE_AUTO_H
+#define RV_CLI_SERVE_AUTO_H
+
+#include "server/serve.h"
+
+enum { RV_SERVE_AUTO_NOTES = 400 };
+
+/* Sets threads, device and memory for keys and values where the user left them open. `model_path` is the default's. */
+void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, char notes[RV_SERVE_AUTO_NOTES]);
+
+#endif

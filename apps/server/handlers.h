@@ -1,0 +1,30 @@
+/*
+ * What answers each route, one file a subject: handle_status.c, handle_generate.c, handle_embeddings.c, handle_text.c,
+ * handle_models.c, handle_sessions.c. Who calls them, and what they must leave behind, is in call.h.
+ */
+#ifndef RV_SERVER_HANDLERS_H
+#define RV_SERVER_HANDLERS_H
+
+#include "server/call.h"
+
+void rv_handle_page(struct rv_call *call);
+void rv_handle_healthz(struct rv_call *call);
+void rv_handle_readyz(struct rv_call *call);
+void rv_handle_metrics(struct rv_call *call);
+
+bool rv_handle_chat(struct rv_call *call);
+bool rv_handle_completions(struct rv_call *call);
+bool rv_handle_responses(struct rv_call *call);
+bool rv_handle_embeddings(struct rv_call *call);
+bool rv_handle_tokenize(struct rv_call *call);
+bool rv_handle_detokenize(struct rv_call *call);
+bool rv_handle_template(struct rv_call *call);
+bool rv_handle_models(struct rv_call *call);
+bool rv_handle_model(struct rv_call *call);
+bool rv_handle_sessions(struct rv_call *call);
+bool rv_handle_session(struct rv_call *call);
+bool rv_handle_session_delete(struct rv_call *call);
+bool rv_handle_session_save(struct rv_call *call);
+bool rv_handle_session_restore(struct rv_call *call);
+
+#endif

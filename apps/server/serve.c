@@ -1,0 +1,360 @@
+/*
+ * Opens the parts in the order they need each other, runs, and closes them in the order that keeps every pointer good:
+ *
+ *     http has returned -> loader stops, waiters go to the workers -> workers end -> calls let go of engines ->
+ *     engines close (no more posts) -> slots and http are freed
+ *
+ * Threads: the caller's becomes the I/O thread. Signals are blocked in every thread and read by one of their own.
+ */
+#include "server/serve.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "server/call.h"
+#include "server/front_desk.h"
+#include "server/greeting.h"
+#include "server/model_list.h"
+#include "server/service_manager.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    N_QUICK = 2,
+    N_SLOW = 2,
+    MAX_RATED_KEYS = 4096,
+    MAX_PIECE = 64 << 20,
+    MAX_WAITING_FOR_MODELS = 1024,
+    REFRESH_MS = 500,
+    PATH = 4096
+};
+
+/* A server with what only its opening and closing needs. */
+struct running {
+    struct rv_server server;
+    const struct rv_serve_config *config;
+    char *store_path; // NULL: no store
+    char sessions_folder[PATH];
+    char url[300];
+    pthread_t signals;
+    bool has_signals;
+    sigset_t mask_before;
+    struct sigaction pipe_before;
+    _Atomic bool is_ending;
+    bool was_ready;             // the loader's
+    struct ruvllm_error failed; // the loader's until it has ended; status OK: it did not
+};
+
+struct rv_serve_config rv_serve_config_default(void)
+{
+    return (struct rv_serve_config){.model = ruvllm_model_params_default(),
+                                    .engine = ruvllm_engine_params_default(),
+                                    .drain_s = 30,
+                                    .max_calls = 20000,
+                                    .log_requests = true};
+}
+
+/* ---- signals ---------------------------------------------------------------------------------------- */
+
+static void set_of_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+}
+
+/* The first signal drains, the second one ends at once. */
+static void *wait_for_signals(void *user)
+{
+    struct running *r = user;
+    int32_t drain_ms = r->config->drain_s * 1000;
+    sigset_t set;
+    int number;
+
+    set_of_signals(&set);
+    while (sigwait(&set, &number) == 0 && !atomic_load(&r->is_ending)) {
+        rv_service_manager_notify("STOPPING=1");
+        atomic_store(&r->server.is_draining, true);
+        rv_http_server_stop(r->server.http, drain_ms);
+        drain_ms = 0;
+    }
+    return NULL;
+}
+
+static ruvllm_status start_signals(struct running *r, struct ruvllm_error *err)
+{
+    int rc = pthread_create(&r->signals, NULL, wait_for_signals, r);
+
+    if (rc)
+        return rv_fail_errno(err, rc, "cannot start the thread that waits for signals");
+    r->has_signals = true;
+    return RUVLLM_OK;
+}
+
+static void stop_signals(struct running *r)
+{
+    if (!r->has_signals)
+        return;
+    atomic_store(&r->is_ending, true);
+    pthread_kill(r->signals, SIGTERM);
+    pthread_join(r->signals, NULL);
+    r->has_signals = false;
+}
+
+/* ---- callbacks ----------------------------------------------------------------------------------------- */
+
+/* On the loader's thread. */
+static void on_loaded(void *user, size_t i_model, ruvllm_status status, const char *message)
+{
+    struct running *r = user;
+    struct rv_server *server = &r->server;
+    ruvllm_engine *engine;
+
+    if (status)
+        rv_access_log_message(server->log, "error", message);
+    if (i_model != 0 || r->was_ready)
+        return;
+    if (status) {
+        /* A server that cannot serve says so and ends, instead of staying and failing. */
+        rv_fail(&r->failed, status, "%s", message);
+        rv_http_server_stop(server->http, 0);
+        return;
+    }
+    r->was_ready = true;
+    engine = rv_model_set_peek(server->models, 0);
+    if (engine) {
+        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL);
+        rv_model_set_release(server->models, 0, false);
+    }
+    rv_service_manager_notify("READY=1");
+}
+
+/* On the I/O thread: a key that was made meanwhile ends the time without keys. */
+static void refresh(void *user)
+{
+    struct rv_server *server = user;
+    struct ruvllm_error err = {0};
+
+    if (rv_auth_refresh(&server->auth, &err))
+        rv_access_log_message(server->log, "error", err.message);
+}
+
+static void feed_watchdog(void *user)
+{
+    (void)user;
+    rv_service_manager_notify("WATCHDOG=1");
+}
+
+static ruvllm_status check_key(void *user, const char *key, size_t key_len, ruvllm_key_verdict *verdict,
+                               struct ruvllm_key_info *info, struct ruvllm_error *err)
+{
+    return ruvllm_keys_check(user, key, key_len, verdict, info, err);
+}
+
+static ruvllm_status count_keys(void *user, uint64_t *n, struct ruvllm_error *err)
+{
+    return ruvllm_keys_count(user, n, err);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------- */
+
+static ruvllm_status open_sessions_folder(struct running *r, struct ruvllm_error *err)
+{
+    const char *path = strncmp(r->store_path, "sqlite:", 7) == 0 ? r->store_path + 7 : r->store_path;
+    const char *slash = strrchr(path, '/');
+    int len = slash ? (int)(slash - path) : 1;
+
+    if (snprintf(r->sessions_folder, PATH, "%.*s/sessions", len, slash ? path : ".") >= PATH)
+        return rv_fail(err, RUVLLM_INVALID, "the store's path is too long");
+    if (mkdir(r->sessions_folder, 0700) != 0 && errno != EEXIST)
+        return rv_fail_errno(err, errno, "cannot make the sessions' folder '%s'", r->sessions_folder);
+    r->server.sessions_folder = r->sessions_folder;
+    return RUVLLM_OK;
+}
+
+static ruvllm_status open_store(struct running *r, struct ruvllm_error *err)
+{
+    struct rv_auth_source source = {.check = check_key, .count = count_keys};
+    ruvllm_status rc = RUVLLM_OK;
+    char *path = NULL;
+
+    if (r->config->store && strcmp(r->config->store, "none") == 0)
+        return rv_auth_init(&r->server.auth, NULL, err);
+    if (!r->config->store)
+        rc = ruvllm_store_default_path(&path, err);
+    if (rc)
+        return rc;
+    r->store_path = rv_strdup(path ? path : r->config->store);
+    ruvllm_free(path);
+    if (!r->store_path)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the store's path");
+    rc = ruvllm_store_open(&r->server.store, r->store_path, NULL, err);
+    if (!rc)
+        rc = open_sessions_folder(r, err);
+    source.user = r->server.store;
+    return rc ? rc : rv_auth_init(&r->server.auth, &source, err);
+}
+
+/* Without keys nobody else may reach us. */
+static ruvllm_status check_addresses(const struct running *r, const char *const *addresses, size_t n,
+                                     struct ruvllm_error *err)
+{
+    for (size_t i = 0; !r->server.auth.has_keys && i < n; i++) {
+        if (!rv_auth_is_local_address(addresses[i]))
+            return rv_fail(err, RUVLLM_INVALID,
+                           "others could reach '%.80s' and there is no key: make one with 'ruvllm key create', or "
+                           "listen on 127.0.0.1",
+                           addresses[i]);
+    }
+    return RUVLLM_OK;
+}
+
+static void make_url(struct running *r, const char *address, bool is_inherited)
+{
+    const char *scheme = r->config->tls_cert ? "https" : "http";
+    const char *colon = strrchr(address, ':');
+
+    if (is_inherited)
+        snprintf(r->url, sizeof(r->url), "%s://localhost:%d", scheme, rv_http_server_port(r->server.http, 0));
+    else if (strncmp(address, "unix:", 5) == 0)
+        snprintf(r->url, sizeof(r->url), "%s", address);
+    else
+        snprintf(r->url, sizeof(r->url), "%s://%.*s:%d", scheme, colon ? (int)(colon - address) : 0, address,
+                 rv_http_server_port(r->server.http, 0));
+}
+
+static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
+{
+    static const char *const at_home[] = {"127.0.0.1:8080"};
+    struct rv_http_config http = rv_http_config_default();
+    int32_t watchdog_ms = rv_service_manager_watchdog_ms();
+    int sockets[RV_SERVICE_MANAGER_MAX_SOCKETS];
+    ruvllm_status rc = rv_service_manager_sockets(sockets, &http.n_inherited, err);
+
+    if (rc)
+        return rc;
+    http.inherited = sockets;
+    http.addresses = r->config->n_addresses ? r->config->addresses : at_home;
+    http.n_addresses = r->config->n_addresses ? r->config->n_addresses : http.n_inherited ? 0 : 1;
+    http.tls_cert = r->config->tls_cert;
+    http.tls_key = r->config->tls_key;
+    http.on_headers = rv_front_desk_on_headers;
+    http.on_request = rv_front_desk_on_request;
+    http.on_refusal = rv_front_desk_on_refusal;
+    http.on_end = rv_front_desk_on_end;
+    http.user = &r->server;
+    rc = check_addresses(r, http.addresses, http.n_addresses, err);
+    if (!rc)
+        rc = rv_http_server_open(&r->server.http, &http, err);
+    if (!rc)
+        rc = rv_http_server_every(r->server.http, REFRESH_MS, refresh, &r->server, err);
+    if (!rc && watchdog_ms)
+        rc = rv_http_server_every(r->server.http, watchdog_ms, feed_watchdog, r, err);
+    if (!rc)
+        make_url(r, http.n_addresses ? http.addresses[0] : "", http.n_addresses == 0);
+    return rc;
+}
+
+static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
+{
+    struct rv_model_set_config models = {.engine = r->config->engine,
+                                         .memory_budget = r->config->memory_budget,
+                                         .idle_unload_s = r->config->idle_unload_s,
+                                         .max_waiting = MAX_WAITING_FOR_MODELS,
+                                         .on_loaded = on_loaded,
+                                         .user = r};
+    struct rv_model_list list;
+    ruvllm_status rc = rv_model_list_init(&list, r->config, err);
+
+    if (rc)
+        return rc;
+    models.engine.model = &r->config->model;
+    models.models = list.models;
+    models.n_models = list.n;
+    rc = rv_model_set_open(&r->server.models, &models, err);
+    rv_model_list_release(&list);
+    return rc;
+}
+
+static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
+{
+    struct rv_server *s = &r->server;
+    ruvllm_status rc = rv_access_log_open(&s->log, STDERR_FILENO, err);
+
+    rv_rng_init(&s->rng, rv_rng_seed_from_system());
+    rv_buf_init(&s->scratch, MAX_PIECE);
+    if (!rc)
+        rc = open_store(r, err);
+    if (!rc)
+        rc = rv_rate_limit_init(&s->rates, MAX_RATED_KEYS, err);
+    if (!rc)
+        rc = open_models(r, err);
+    if (!rc)
+        rc = rv_metrics_init(&s->metrics, rv_model_set_count(s->models), rv_route_table_count(), err);
+    if (!rc)
+        rc = rv_worker_pool_open(&s->quick, N_QUICK, err);
+    if (!rc)
+        rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
+    if (!rc)
+        rc = open_http(r, err);
+    return rc ? rc : start_signals(r, err);
+}
+
+static void close_all(struct running *r)
+{
+    struct rv_server *s = &r->server;
+
+    stop_signals(r);
+    if (s->models)
+        rv_model_set_stop(s->models);
+    rv_worker_pool_close(s->quick);
+    rv_worker_pool_close(s->slow);
+    rv_call_free_all(s, false);
+    rv_model_set_close(s->models);
+    rv_call_free_all(s, true);
+    rv_http_server_close(s->http);
+    rv_metrics_release(&s->metrics);
+    rv_rate_limit_release(&s->rates);
+    rv_auth_release(&s->auth);
+    ruvllm_store_close(s->store);
+    rv_access_log_close(s->log);
+    rv_buf_release(&s->scratch);
+    rv_free(r->store_path);
+}
+
+ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error *err)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct running *r = rv_calloc(1, sizeof(*r));
+    sigset_t set;
+    ruvllm_status rc;
+
+    if (!r)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the server");
+    r->config = config;
+    r->server.config = config;
+    set_of_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, &r->mask_before);
+    sigaction(SIGPIPE, &ignore, &r->pipe_before);
+    rc = open_all(r, err);
+    if (!rc) {
+        rv_greeting_print(&r->server, r->url, r->store_path);
+        rv_model_set_want(r->server.models, 0);
+        rc = rv_http_server_run(r->server.http, err);
+    }
+    close_all(r);
+    if (!rc && r->failed.status) {
+        rc = r->failed.status;
+        if (err)
+            *err = r->failed;
+    }
+    sigaction(SIGPIPE, &r->pipe_before, NULL);
+    pthread_sigmask(SIG_SETMASK, &r->mask_before, NULL);
+    rv_free(r);
+    return rc;
+}

@@ -1,0 +1,43 @@
+/* `ruvllm serve`: opens store, models and sockets, serves until told to end, drains. */
+#ifndef RV_SERVER_SERVE_H
+#define RV_SERVER_SERVE_H
+
+#include "base/error.h"
+
+struct rv_serve_model {
+    const char *name; // NULL: made from the path
+    const char *path;
+};
+
+/* Strings are borrowed for the call. */
+struct rv_serve_config {
+    const struct rv_serve_model *models; // the first is the default
+    size_t n_models;
+    const char *models_dir;       // every .gguf file in it, by its name; NULL: none
+    const char *const *addresses; // none: 127.0.0.1:8080
+    size_t n_addresses;
+    const char *tls_cert;
+    const char *tls_key;
+    const char *store; // path; NULL: the user's; "none": no keys, sessions or witness log
+    const char *const *cors_origins;
+    size_t n_cors_origins;
+    struct ruvllm_model_params model;
+    struct ruvllm_engine_params engine; // `model` is ignored, `kv` may be set
+    uint64_t memory_budget;             // 0: no limit
+    int32_t idle_unload_s;              // 0: never
+    int32_t drain_s;
+    int32_t max_calls; // requests under way of all kinds
+    bool is_auto;      // the caller chose settings from the machine: `auto_notes` says which
+    const char *auto_notes;
+    bool log_requests; // one JSON line a request on standard error
+};
+
+struct rv_serve_config rv_serve_config_default(void);
+
+/* Serves until SIGTERM or SIGINT and returns when all is closed. A failure says what could not be opened. */
+RV_CHECKED ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error *err);
+
+/* The name a model gets from its path: the file's, without .gguf. `out` has room for 129 bytes. */
+void rv_serve_model_name(const char *path, char out[129]);
+
+#endif

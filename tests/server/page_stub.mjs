@@ -1,0 +1,211 @@
+// A stand-in for `ruvllm serve`, for the page's own tests only: it computes nothing. It serves the page's files under
+// the Content-Security-Policy of the server and answers the routes the page uses with what a test puts into
+// `behaviour`, so that the page can be shown what a healthy server seldom does: refusals, cuts, pauses, hostile text.
+import { createServer } from "node:http";
+import { readFileSync, readdirSync } from "node:fs";
+import { extname, join } from "node:path";
+
+const TYPES = { ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml" };
+
+export const POLICY = [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+].join("; ");
+
+export const DEFAULTS = {
+    answer: "The stub says **hello**.",
+    pieceLength: 8, // characters in each event
+    pauseMs: 0, // between events
+    key: null, // wanted in Authorization
+    failures: [], // {status, error, headers} for the next chat requests, one each
+    cutAfter: -1, // events after which the connection is broken
+    endAfter: -1, // events after which the stream ends as if it were complete
+    errorAfter: -1, // events after which an error event ends the stream
+    keepsSessions: true,
+    context: 4096,
+};
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function filesOf(folder) {
+    const files = new Map();
+    for (const name of readdirSync(folder)) files.set(`/page/${name}`, readFileSync(join(folder, name)));
+    files.set("/", files.get("/page/index.html"));
+    return files;
+}
+
+function bodyOf(request) {
+    return new Promise((resolve) => {
+        let text = "";
+        request.setEncoding("utf8");
+        request.on("data", (piece) => (text += piece));
+        request.on("end", () => resolve(text));
+    });
+}
+
+class Stub {
+    constructor(folder) {
+        this.folder = folder;
+        this.files = filesOf(folder);
+        this.reset();
+        this.server = createServer((request, response) => this.serve(request, response));
+    }
+
+    reset(behaviour = {}) {
+        this.behaviour = { ...DEFAULTS, ...behaviour, failures: [...(behaviour.failures ?? [])] };
+        this.chats = []; // bodies of the chat requests
+        this.sessions = new Map();
+        this.n_aborted = 0;
+    }
+
+    json(response, status, value, headers = {}) {
+        response.writeHead(status, { "Content-Type": "application/json", ...headers });
+        response.end(JSON.stringify(value));
+    }
+
+    fail(response, status, message, more = {}, headers = {}) {
+        this.json(
+            response,
+            status,
+            { error: { message, type: "stub_error", param: null, code: null, ...more } },
+            headers,
+        );
+    }
+
+    async serve(request, response) {
+        const path = new URL(request.url, "http://stub").pathname;
+        if (!path.startsWith("/v1/")) return this.serveFile(path, response);
+        if (this.behaviour.key && request.headers.authorization !== `Bearer ${this.behaviour.key}`)
+            return this.fail(response, 401, "a key is needed");
+        if (path === "/v1/models") return this.serveModels(response);
+        if (path.startsWith("/v1/sessions"))
+            return this.serveSessions(request.method, path.slice("/v1/sessions".length), response);
+        if (path === "/v1/chat/completions") return this.serveChat(JSON.parse(await bodyOf(request)), response);
+        return this.fail(response, 404, "no such route");
+    }
+
+    serveFile(path, response) {
+        const content = this.files.get(path);
+        response.setHeader("Content-Security-Policy", POLICY);
+        if (!content) return this.fail(response, 404, "no such file");
+        response.writeHead(200, {
+            "Content-Type": TYPES[extname(path) || ".html"],
+            "X-Content-Type-Options": "nosniff",
+        });
+        response.end(content);
+    }
+
+    serveModels(response) {
+        const model = (id) => ({
+            id,
+            object: "model",
+            created: 0,
+            owned_by: "stub",
+            loaded: true,
+            chat_template: id !== "stub-text",
+            context: this.behaviour.context,
+        });
+        this.json(response, 200, {
+            object: "list",
+            data: [model("stub-text"), model("stub-small"), model("stub-large")],
+        });
+    }
+
+    serveSessions(method, id, response) {
+        if (!this.behaviour.keepsSessions) return this.fail(response, 404, "no such route");
+        if (id === "") {
+            const data = [...this.sessions.values()].map(({ messages, ...session }) => session);
+            return this.json(response, 200, { object: "list", data });
+        }
+        const session = this.sessions.get(decodeURIComponent(id.slice(1)));
+        if (!session) return this.fail(response, 404, "no such session");
+        if (method === "DELETE") this.sessions.delete(session.id);
+        this.json(response, 200, session);
+    }
+
+    async serveChat(body, response) {
+        this.chats.push(body);
+        const failure = this.behaviour.failures.shift();
+        if (failure)
+            return this.fail(response, failure.status, failure.message ?? "refused", failure.error, failure.headers);
+        response.on("close", () => response.writableFinished || this.n_aborted++);
+        response.writeHead(200, { "Content-Type": "text/event-stream" });
+        const text = await this.stream(body, response);
+        if (text !== null && body.session) this.keep(body, text);
+    }
+
+    keep(body, text) {
+        const now = Math.floor(Date.now() / 1000);
+        const messages = [...body.messages, { role: "assistant", content: text }];
+        const title = messages.find((message) => message.role === "user").content.slice(0, 80);
+        const session = {
+            id: body.session,
+            object: "session",
+            created: now,
+            updated: now,
+            model: body.model,
+            title,
+            messages,
+        };
+        this.sessions.set(body.session, session);
+    }
+
+    /* Resolves to the text when all of it was sent. */
+    async stream(body, response) {
+        const { answer, pieceLength, pauseMs, cutAfter, endAfter, errorAfter } = this.behaviour;
+        const text = typeof answer === "function" ? answer(body) : answer;
+        const pieces = text.match(new RegExp(`[^]{1,${pieceLength}}`, "gu")) ?? [];
+        const send = (value) =>
+            response.write(
+                `data: ${JSON.stringify({ object: "chat.completion.chunk", model: body.model, ...value })}\n\n`,
+            );
+        send({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] });
+        response.write(": ping\n\n");
+        for (const [i, content] of pieces.entries()) {
+            if (i === cutAfter) return (await sleep(100), response.destroy(), null); // what was sent must arrive first
+            if (i === endAfter) return (response.end(), null);
+            if (i === errorAfter)
+                return (
+                    response.end(
+                        `data: ${JSON.stringify({ error: { message: "the model fell over", type: "server_error" } })}\n\n`,
+                    ),
+                    null
+                );
+            if (response.destroyed) return null;
+            send({ choices: [{ index: 0, delta: { content } }] });
+            if (pauseMs) await sleep(pauseMs);
+        }
+        const usage = { prompt_tokens: 10 * body.messages.length, completion_tokens: pieces.length, total_tokens: 0 };
+        send({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+        send({ choices: [], usage });
+        response.end("data: [DONE]\n\n");
+        return text;
+    }
+
+    listen(port = 0) {
+        return new Promise((resolve) =>
+            this.server.listen(port, "127.0.0.1", () => {
+                this.port = this.server.address().port;
+                this.url = `http://127.0.0.1:${this.port}/`;
+                resolve();
+            }),
+        );
+    }
+
+    close() {
+        this.server.closeAllConnections();
+        return new Promise((resolve) => this.server.close(resolve));
+    }
+}
+
+export async function startStub(folder) {
+    const stub = new Stub(folder);
+    await stub.listen();
+    return stub;
+}

@@ -1,0 +1,157 @@
+/*
+ * Shows what the API's functions do to a test in another language.
+ *
+ *     print_replies replies         one line for each reply: the name of its schema, a tab, the JSON
+ *     print_replies parse KIND      reads bodies, one a line; prints "ok" or the message of the refusal for each
+ */
+#include "server/api/api_reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print(const char *schema, struct rv_buf *out)
+{
+    RV_ASSERT(out->failed == RUVLLM_OK);
+    printf("%s\t%s\n", schema, out->data);
+    rv_buf_clear(out);
+}
+
+/* Each event of a stream as a line of its own. */
+static void print_events(const char *schema, struct rv_buf *out)
+{
+    for (char *at = strstr(out->data, "data: "); at;
+         at = strstr(at, "\n\n") ? strstr(strstr(at, "\n\n"), "data: ") : NULL)
+        printf("%s\t%.*s\n", schema, (int)strcspn(at + 6, "\n"), at + 6);
+    rv_buf_clear(out);
+}
+
+static const struct rv_api_token tokens[] = {{"a", 1, -0.5f}, {"b", 1, -1.5f}, {"\xc3", 1, -9.0f}, {"c", 1, -0.1f}};
+static const struct rv_api_logprobs logprobs = {.tokens = tokens, .n_rows = 2, .n_top = 1};
+static const struct rv_api_usage usage = {.prompt_tokens = 3, .cached_tokens = 1, .completion_tokens = 2};
+
+static void print_texts(struct rv_buf *out)
+{
+    struct rv_api_head head = {.id = "x-1", .created = 1, .model = "m", .fingerprint = "f", .has_usage_chunk = true};
+    struct rv_api_choice choice = {
+        .text = "a\n", .text_len = 2, .is_finished = true, .stop_reason = RUVLLM_STOP_LENGTH, .logprobs = &logprobs};
+
+    for (int i = 0; i < 2; i++) {
+        rv_api_reply_chat(out, &head, &choice, 1, &usage);
+        print("ChatCompletion", out);
+        rv_api_reply_completion(out, &head, &choice, 1, &usage);
+        print("Completion", out);
+        rv_api_reply_chat_role(out, &head, 0);
+        rv_api_reply_chat_chunk(out, &head, &choice);
+        rv_api_reply_chat_usage(out, &head, &usage);
+        print_events("ChatCompletionChunk", out);
+        rv_api_reply_completion_chunk(out, &head, &choice);
+        rv_api_reply_completion_usage(out, &head, &usage);
+        print_events("Completion", out);
+        head.fingerprint = NULL;
+        head.has_usage_chunk = false;
+        choice.logprobs = NULL;
+        choice.stop_reason = RUVLLM_STOP_EOS;
+    }
+}
+
+static void print_responses(struct rv_buf *out)
+{
+    static const char body[] = "{\"model\":\"m\",\"input\":\"x\",\"metadata\":{\"k\":\"v\"},\"user\":\"u\"}";
+    struct rv_api_response response = {.head = {.id = "resp_1", .created = 1, .model = "m"},
+                                       .item_id = "msg_1",
+                                       .text = "a",
+                                       .text_len = 1,
+                                       .logprobs = &logprobs,
+                                       .usage = &usage};
+    struct rv_api_request *request;
+    struct rv_api_error err;
+
+    if (rv_api_request_parse(RV_API_RESPONSE, body, strlen(body), &request, &err))
+        abort();
+    response.request = request;
+    rv_api_reply_response(out, &response);
+    print("Response", out);
+    response.stop_reason = RUVLLM_STOP_CONTEXT;
+    rv_api_reply_response(out, &response);
+    print("Response", out);
+    rv_api_reply_response_begin_event(out, &response);
+    rv_api_reply_response_delta_event(out, &response, "a", 1, &logprobs);
+    rv_api_reply_response_end_event(out, &response);
+    rv_api_error_http(&err, 429, NULL);
+    rv_api_reply_response_failed_event(out, &response, &err);
+    print_events("ResponseEvent", out);
+    rv_api_request_free(request);
+}
+
+static void print_lists(struct rv_buf *out)
+{
+    static const float vectors[] = {0.5f, -0.25f};
+    static const int32_t ids[] = {1, 2};
+    const struct rv_api_model models[] = {{.id = "a", .is_loaded = true, .backend = "native"}, {.id = "b"}};
+    struct rv_api_error err;
+
+    rv_api_reply_embeddings(out, "m", vectors, 2, 1, RV_API_FLOAT, 2);
+    print("Embeddings", out);
+    rv_api_reply_embeddings(out, "m", vectors, 1, 2, RV_API_BASE64, 2);
+    print("Embeddings", out);
+    rv_api_reply_model(out, &models[0]);
+    print("Model", out);
+    rv_api_reply_models(out, models, 2);
+    print("ModelList", out);
+    rv_api_reply_session_deleted(out, "s");
+    print("SessionDeleted", out);
+    rv_api_reply_tokenize(out, "m", ids, 2, tokens);
+    print("Tokens", out);
+    rv_api_reply_tokenize(out, "m", ids, 0, NULL);
+    print("Tokens", out);
+    rv_api_reply_detokenize(out, "m", "x", 1);
+    print("Text", out);
+    rv_api_reply_template(out, "m", "x", 1);
+    print("Prompt", out);
+    for (int status = 400; status < 504; status++) {
+        rv_api_error_http(&err, status, NULL);
+        rv_api_error_json(&err, out);
+        print("Error", out);
+    }
+}
+
+static int parse_lines(const char *kind)
+{
+    static const char *const kinds[] = {"chat",     "completion", "embedding", "response",
+                                        "tokenize", "detokenize", "template"};
+    static char line[1 << 16];
+    size_t i = 0;
+
+    while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i], kind) != 0)
+        i++;
+    if (i == sizeof(kinds) / sizeof(kinds[0]))
+        return 2;
+    while (fgets(line, sizeof(line), stdin)) {
+        struct rv_api_request *request;
+        struct rv_api_error err;
+        ruvllm_status rc = rv_api_request_parse((enum rv_api_kind)i, line, strcspn(line, "\n"), &request, &err);
+
+        puts(rc ? err.message : "ok");
+        rv_api_request_free(request);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct rv_buf out;
+
+    if (argc == 3 && strcmp(argv[1], "parse") == 0)
+        return parse_lines(argv[2]);
+    if (argc != 2 || strcmp(argv[1], "replies") != 0) {
+        fprintf(stderr, "usage: %s replies | parse KIND\n", argv[0]);
+        return 2;
+    }
+    rv_buf_init(&out, 1 << 20);
+    print_texts(&out);
+    print_responses(&out);
+    print_lists(&out);
+    rv_buf_release(&out);
+    return 0;
+}
