@@ -442,6 +442,10 @@ struct ruvllm_engine_params {
     int32_t max_queue;                       // waiting beyond those; more is RUVLLM_BUSY; 256
     int32_t prefill_tokens;                  // prompt tokens of a step while others wait for their next token; 128
     bool share_prefixes;                     // true: requests of a tenant that begin alike are computed once
+    const char *spill_dir;                   // folder for what has to give way to others, in a file without a name;
+                                             // NULL: there is none, and it is computed again, as always where
+                                             // another library keeps the keys and values
+    uint64_t spill_bytes;                    // that file's largest size; 0: there is none
 };
 
 RUVLLM_API struct ruvllm_engine_params ruvllm_engine_params_default(void);
@@ -542,7 +546,10 @@ struct ruvllm_engine_stats {
     uint64_t blocks_squeezed; // quantised before their time, for room
     uint64_t blocks_evicted;  // shared prefixes dropped for room
     uint64_t preempted;
-    int64_t busy_us; // spent computing
+    int64_t busy_us;          // spent computing
+    uint64_t blocks_spilled;  // written to the spill file when their sequence was preempted
+    uint64_t blocks_restored; // and read back when it went on
+    uint64_t spill_failures;  // the spill file could not be written or read; what it should keep was computed again
 };
 
 RUVLLM_API ruvllm_status ruvllm_engine_stats_get(ruvllm_engine *engine, struct ruvllm_engine_stats *out,

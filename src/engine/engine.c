@@ -16,7 +16,8 @@ enum {
     AGE_MS = 1000,     // of waiting count as much as one more of priority
     MAX_SEQUENCES = 4096,
     MAX_QUEUE = 1 << 16,
-    MAX_COUNTED = 1 << 22 // blocks: 128 million tokens
+    MAX_COUNTED = 1 << 22,      // blocks: 128 million tokens
+    SPILL_STEP_BYTES = 64 << 20 // written, and read, between two steps: about a tenth of a second
 };
 
 #ifdef RV_POISON_FREED_BLOCKS
@@ -328,6 +329,16 @@ static ruvllm_status open_blocks(struct ruvllm_engine *e, struct ruvllm_error *e
     return rv_prefix_tree_new(&e->tree, &tree, err);
 }
 
+/* What a backend keeps itself is not in blocks: there is nothing to write. */
+static ruvllm_status open_spill(struct ruvllm_engine *e, struct ruvllm_error *err)
+{
+    struct rv_spill_file_config config = {.pool = e->pool, .dir = e->params.spill_dir, .budget = e->params.spill_bytes};
+
+    if (!config.dir || config.budget == 0 || !e->model->backend->has_blocks)
+        return RUVLLM_OK;
+    return rv_spill_file_open(&e->spill, &config, err);
+}
+
 /* A backend that keeps keys and values by slot drops what the request before has left there. */
 static void forget_slot(void *user, int32_t slot)
 {
@@ -345,6 +356,8 @@ static ruvllm_status open_state(struct ruvllm_engine *e, struct ruvllm_error *er
                                              .max_context = m->max_context};
     struct rv_scheduler_config scheduler = {.pool = e->pool,
                                             .tree = e->tree,
+                                            .spill = e->spill,
+                                            .spill_step_bytes = SPILL_STEP_BYTES,
                                             .max_running = e->params.max_sequences,
                                             .max_waiting = e->params.max_queue + e->params.max_sequences,
                                             .max_rows = m->max_batch,
@@ -400,6 +413,8 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
     if (!rc)
         rc = open_blocks(e, err);
     if (!rc)
+        rc = open_spill(e, err);
+    if (!rc)
         rc = open_state(e, err);
     if (!rc)
         rc = start(e, err);
@@ -429,6 +444,7 @@ void rv_engine_close(struct ruvllm_engine *engine)
     if (e->state)
         e->model->backend->close(e->state);
     rv_scheduler_free(e->scheduler);
+    rv_spill_file_close(e->spill);
     rv_prefix_tree_free(e->tree);
     rv_block_pool_free(e->pool);
     rv_model_close(e->model);

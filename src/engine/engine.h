@@ -33,6 +33,7 @@ struct ruvllm_engine {
     struct rv_tier_policy policy;
     struct rv_block_pool *pool;
     struct rv_prefix_tree *tree;
+    struct rv_spill_file *spill; // NULL: none
     struct rv_scheduler *scheduler;
     struct rv_backend_state *state;
     struct rv_kv_seq **seqs; // of a step's parts, max_sequences

@@ -250,6 +250,9 @@ void rv_engine_loop_copy_stats(struct ruvllm_engine *engine)
     t->blocks_squeezed = s.n_squeezed;
     t->blocks_evicted = s.n_evicted;
     t->preempted = s.n_preempted;
+    t->blocks_spilled = s.n_spilled;
+    t->blocks_restored = s.n_restored;
+    t->spill_failures = e->spill ? rv_spill_file_n_failed(e->spill) : 0;
     pthread_mutex_lock(&e->lock);
     e->stats = *t;
     pthread_mutex_unlock(&e->lock);

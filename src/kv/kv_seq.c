@@ -123,12 +123,18 @@ void rv_kv_seq_set_policy(struct rv_kv_seq *seq, const struct rv_tier_policy *po
     seq->n_settled = 0;
 }
 
-void rv_kv_seq_share(struct rv_kv_seq *seq, int32_t block)
+void rv_kv_seq_append(struct rv_kv_seq *seq, int32_t block, int32_t n_tokens)
 {
     RV_ASSERT(seq->len == seq->n_blocks * RV_KV_BLOCK_TOKENS && seq->n_blocks < seq->cap_blocks);
-    rv_block_pool_ref(seq->pool, block);
+    RV_ASSERT(n_tokens > 0 && n_tokens <= RV_KV_BLOCK_TOKENS);
     seq->blocks[seq->n_blocks++] = block;
-    seq->len += RV_KV_BLOCK_TOKENS;
+    seq->len += n_tokens;
+}
+
+void rv_kv_seq_share(struct rv_kv_seq *seq, int32_t block)
+{
+    rv_block_pool_ref(seq->pool, block);
+    rv_kv_seq_append(seq, block, RV_KV_BLOCK_TOKENS);
 }
 
 void rv_kv_seq_fork(struct rv_kv_seq *seq, const struct rv_kv_seq *from)
@@ -141,11 +147,16 @@ void rv_kv_seq_fork(struct rv_kv_seq *seq, const struct rv_kv_seq *from)
     seq->len = from->len;
 }
 
-int32_t rv_kv_seq_room(const struct rv_kv_seq *seq)
+int32_t rv_kv_seq_room_at(const struct rv_kv_seq *seq, int32_t len)
 {
     if (seq->policy.n_tiers == 1 && seq->policy.tiers[0].format == RV_KV_BLOCK_F16)
         return INT32_MAX;
-    return RV_KV_SEQ_STRIDE - seq->len % RV_KV_SEQ_STRIDE;
+    return RV_KV_SEQ_STRIDE - len % RV_KV_SEQ_STRIDE;
+}
+
+int32_t rv_kv_seq_room(const struct rv_kv_seq *seq)
+{
+    return rv_kv_seq_room_at(seq, seq->len);
 }
 
 /* Lowers a block that no other sequence reads. */

@@ -47,6 +47,11 @@ void rv_kv_seq_drop_first(struct rv_kv_seq *seq, int32_t n);
 void rv_kv_seq_set_policy(struct rv_kv_seq *seq, const struct rv_tier_policy *policy);
 /* Appends a full block of another sequence or of the prefix tree to an empty or block-aligned sequence. */
 void rv_kv_seq_share(struct rv_kv_seq *seq, int32_t block);
+/*
+ * Appends a block that holds the next n_tokens tokens, in full precision unless it is full, to an empty or
+ * block-aligned sequence, which takes over the caller's reference.
+ */
+void rv_kv_seq_append(struct rv_kv_seq *seq, int32_t block, int32_t n_tokens);
 /* Makes an empty sequence a copy of another; the one that goes on first copies the block they both end in. */
 void rv_kv_seq_fork(struct rv_kv_seq *seq, const struct rv_kv_seq *from);
 /*
@@ -54,6 +59,8 @@ void rv_kv_seq_fork(struct rv_kv_seq *seq, const struct rv_kv_seq *from);
  * So what a token sees does not depend on how a prompt was cut into steps.
  */
 int32_t rv_kv_seq_room(const struct rv_kv_seq *seq);
+/* The same for when it will be `len` tokens long. */
+int32_t rv_kv_seq_room_at(const struct rv_kv_seq *seq, int32_t len);
 /*
  * Moves blocks that have aged to their tier and returns how many moved. Blocks that another sequence reads too wait
  * until they are read by one alone, so that nobody's answer depends on how far somebody else is.

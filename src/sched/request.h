@@ -6,7 +6,8 @@
  *                           ^                     |
  *                           +-----preempted-------+
  *
- * Blocks are held while RUNNING only. OUT is what a zeroed struct says.
+ * Blocks are held while RUNNING only; what it had when it was preempted may lie in the spill file while it is WAITING.
+ * OUT is what a zeroed struct says.
  *
  * Single owner: the engine thread.
  */
@@ -15,6 +16,7 @@
 
 #include "kv/kv_seq.h"
 #include "kv/prefix_tree.h"
+#include "kv/spill_file.h"
 
 enum rv_request_state { RV_REQUEST_OUT, RV_REQUEST_WAITING, RV_REQUEST_RUNNING };
 
@@ -45,13 +47,15 @@ struct rv_request {
     int32_t n_given;                // positions whose results were given out; counted for wants_all_rows
     int64_t served_us;              // when it last had a turn; before that, when it arrived
     struct rv_prefix_cursor cursor; // which of its blocks are in the tree
+    struct rv_spill_run spilled;    // its first blocks, while it waits for room again
+    int32_t n_spilled;              // tokens in them
     struct rv_request *next_lost;   // among those preempted in the same plan
 };
 
 /* Tokens known but not computed: 1 while decoding, more while its prompt, or what a preemption cost, is computed. */
 static inline int32_t rv_request_n_pending(const struct rv_request *request)
 {
-    return request->n_tokens - request->kv.len;
+    return request->n_tokens - (request->n_spilled > request->kv.len ? request->n_spilled : request->kv.len);
 }
 
 /* How urgent it is apart from waiting: losing its blocks counts, so that it does not happen to the same one for ever.

@@ -112,6 +112,8 @@ ruvllm_status rv_scheduler_submit(struct rv_scheduler *scheduler, struct rv_requ
     request->was_admitted = false;
     request->served_us = request->arrived_us;
     request->cursor = (struct rv_prefix_cursor){0};
+    request->spilled = (struct rv_spill_run){0};
+    request->n_spilled = 0;
     queue_add(s, request);
     if (outranks_last(s, request))
         s->pause = 0;
@@ -133,6 +135,7 @@ void rv_scheduler_remove(struct rv_scheduler *scheduler, struct rv_request *requ
             s->parts[i].request = NULL;
     }
     rv_kv_seq_clear(&request->kv);
+    rv_running_set_forget(&s->running, request);
     rv_fair_share_leave(&s->share, request->tenant);
     request->state = RV_REQUEST_OUT;
     s->pause = 0;
@@ -155,13 +158,29 @@ static void share_prefix(struct rv_scheduler *s, struct rv_request *r)
         rv_kv_seq_share(&r->kv, r->kv.blocks[i]);
 }
 
-/* What a sequence will still take for the tokens it is known to have, beyond the blocks it has. */
-static size_t bytes_to_come(const struct rv_request *r)
+/* What a sequence will still take for the tokens it is known to have, beyond the n_blocks it has. */
+static size_t bytes_to_come(const struct rv_request *r, int32_t n_blocks)
 {
-    int32_t n_held = min_of(r->n_tokens, r->kv.n_blocks * RV_KV_BLOCK_TOKENS);
+    int32_t n_held = min_of(r->n_tokens, n_blocks * RV_KV_BLOCK_TOKENS);
     size_t all = rv_kv_seq_bytes_of(&r->kv, r->n_tokens), held = rv_kv_seq_bytes_of(&r->kv, n_held);
 
     return all > held ? all - held : 0;
+}
+
+/* What a request would take that is admitted: its blocks in the spill file, and then its first chunk or all its tokens.
+ */
+static size_t bytes_to_begin(const struct rv_scheduler *s, const struct rv_request *r, int32_t max_rows)
+{
+    int32_t n_blocks = max_of(r->kv.n_blocks, r->spilled.n_blocks), n_rows = min_of(max_rows, rv_request_n_pending(r));
+    int32_t len = r->n_tokens - rv_request_n_pending(r);
+    size_t chunk, wanted = bytes_to_come(r, n_blocks), restored = 0;
+
+    if (r->spilled.n_blocks > 0)
+        restored = rv_spill_file_bytes(s->config.spill, &r->spilled, r->kv.n_blocks, INT32_MAX);
+    n_rows = min_of(n_rows, rv_kv_seq_room_at(&r->kv, len));
+    chunk = (size_t)((len + n_rows + RV_KV_BLOCK_TOKENS - 1) / RV_KV_BLOCK_TOKENS - n_blocks) *
+            rv_block_pool_block_bytes(s->config.pool, RV_KV_BLOCK_F16);
+    return restored + (wanted > chunk ? wanted : chunk);
 }
 
 /*
@@ -169,17 +188,15 @@ static size_t bytes_to_come(const struct rv_request *r)
  * it ages), beside what those that run are known to need, and some to spare for what they will say. With less it would
  * be begun only to lose its blocks again. Alone, a request takes what it gets.
  */
-static bool has_room(const struct rv_scheduler *s, const struct rv_request *r, int32_t n_rows)
+static bool has_room(const struct rv_scheduler *s, const struct rv_request *r, int32_t max_rows)
 {
-    size_t block = rv_block_pool_block_bytes(s->config.pool, RV_KV_BLOCK_F16);
-    size_t chunk = (size_t)rv_kv_seq_n_needed(&r->kv, n_rows) * block, wanted = bytes_to_come(r);
+    size_t wanted = bytes_to_begin(s, r, max_rows);
 
     if (s->running.n == 0)
         return true;
-    wanted = wanted > chunk ? wanted : chunk;
     for (int32_t i = 0; i < s->running.n; i++)
-        wanted += bytes_to_come(s->running.requests[i]);
-    wanted += (size_t)(s->running.n + 1) * block;
+        wanted += bytes_to_come(s->running.requests[i], s->running.requests[i]->kv.n_blocks);
+    wanted += (size_t)(s->running.n + 1) * rv_block_pool_block_bytes(s->config.pool, RV_KV_BLOCK_F16);
     return wanted <= rv_running_set_available(&s->running);
 }
 
@@ -194,10 +211,14 @@ static bool preempt_for(struct rv_scheduler *s, const struct rv_request *r)
 
 static bool admit(struct rv_scheduler *s, struct rv_request *r, int32_t max_rows)
 {
+    if (!rv_running_set_can_restore(&s->running, r)) {
+        s->is_blocked = true; // until the next plan
+        return false;
+    }
     if (s->running.n == s->running.max && !preempt_for(s, r))
         return false;
     share_prefix(s, r);
-    while (!has_room(s, r, min_of(min_of(max_rows, rv_request_n_pending(r)), rv_kv_seq_room(&r->kv)))) {
+    while (!has_room(s, r, max_rows)) {
         if (preempt_for(s, r))
             continue;
         rv_kv_seq_clear(&r->kv);
@@ -210,6 +231,7 @@ static bool admit(struct rv_scheduler *s, struct rv_request *r, int32_t max_rows
         r->n_cached = min_of(r->kv.len, r->n_prompt);
     r->was_admitted = true;
     queue_remove(s, r);
+    rv_running_set_restore(&s->running, r);
     rv_running_set_add(&s->running, r);
     return true;
 }
@@ -226,7 +248,7 @@ static void begin_plan(struct rv_scheduler *s)
         if (r->cursor.n_blocks > r->kv.len / RV_KV_BLOCK_TOKENS)
             r->cursor = (struct rv_prefix_cursor){0};
     }
-    s->running.is_dry = false;
+    rv_running_set_begin_plan(&s->running);
     s->is_blocked = s->pause > 0 && s->running.n > 0;
     s->pause -= s->pause > 0;
 }
@@ -478,6 +500,7 @@ static ruvllm_status allocate(struct rv_scheduler *s, struct ruvllm_error *err)
     if (!s->waiting || !s->parts || !s->tokens || !s->pos || !s->seq || !s->out_rows)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a queue of %d requests", s->max_waiting);
     rc = rv_running_set_init(&s->running, c->pool, c->tree, c->max_running, err);
+    rv_running_set_spill_to(&s->running, c->spill, c->spill_step_bytes);
     s->running.on_vacant = c->on_vacant;
     s->running.user = c->user;
     return rc ? rc : rv_fair_share_init(&s->share, s->max_waiting, err);
@@ -531,7 +554,9 @@ void rv_scheduler_stats_get(const struct rv_scheduler *scheduler, struct rv_sche
                                        .n_preempted = s->running.n_preempted,
                                        .n_squeezed = s->running.n_squeezed,
                                        .n_evicted = s->running.n_evicted,
-                                       .n_migrated = s->n_migrated};
+                                       .n_migrated = s->n_migrated,
+                                       .n_spilled = s->running.n_spilled,
+                                       .n_restored = s->running.n_restored};
 }
 
 bool rv_scheduler_check(const struct rv_scheduler *scheduler)
@@ -541,6 +566,11 @@ bool rv_scheduler_check(const struct rv_scheduler *scheduler)
 
     for (int32_t i = 0; i < s->n_waiting; i++) {
         const struct rv_request *r = s->waiting[i].request;
+
+        if (r->n_spilled > r->n_tokens || (r->n_spilled > 0) != (r->spilled.n_blocks > 0) ||
+            r->n_spilled > r->spilled.n_blocks * RV_KV_BLOCK_TOKENS ||
+            r->n_spilled <= (r->spilled.n_blocks - 1) * RV_KV_BLOCK_TOKENS)
+            return false;
 
         if (r->state != RV_REQUEST_WAITING || r->i_waiting != i || r->kv.n_blocks != 0 ||
             s->waiting[i].n_left != rv_request_n_pending(r) || s->waiting[i].rank != rv_request_rank(r))

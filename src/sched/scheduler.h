@@ -7,9 +7,10 @@
  * want too. So a short question does not wait for a long document, and no one waits for ever.
  *
  * When blocks run out: idle blocks of the prefix tree are dropped, then old blocks of running sequences are stored in
- * their last tier before their time, then the least urgent, youngest sequence loses its blocks and waits to be
- * computed again (running_set.h). A request that the whole pool could not hold is refused when it is submitted. The
- * most urgent running request always goes on, as long as nobody but requests in here and the tree holds blocks.
+ * their last tier before their time, then the least urgent, youngest sequence loses its blocks and waits until they are
+ * read back from the spill file, or, as far as they are not there, computed again (running_set.h). A request that the
+ * whole pool could not hold is refused when it is submitted. The most urgent running request always goes on, as long as
+ * nobody but requests in here and the tree holds blocks.
  *
  * Single owner: the engine thread. Nothing allocates after rv_scheduler_new. No ggml, no clock of its own: time is
  * passed in.
@@ -24,6 +25,8 @@ struct rv_scheduler;
 struct rv_scheduler_config {
     struct rv_block_pool *pool;
     struct rv_prefix_tree *tree; // NULL: prefixes are not shared
+    struct rv_spill_file *spill; // of the same pool; NULL: what was preempted is computed again
+    size_t spill_step_bytes;     // to write, and to read, in one plan: it holds up everybody
     int32_t max_running;         // sequences in a step; each gets its row
     int32_t max_waiting;         // beyond it submitting is BUSY
     int32_t max_rows;            // rows of a step; at least max_running
@@ -65,6 +68,8 @@ struct rv_scheduler_stats {
     uint64_t n_squeezed; // blocks quantised before their time
     uint64_t n_evicted;  // blocks dropped from the prefix tree for room
     uint64_t n_migrated;
+    uint64_t n_spilled;  // blocks written to the spill file
+    uint64_t n_restored; // and read back
 };
 
 RV_CHECKED ruvllm_status rv_scheduler_new(struct rv_scheduler **out, const struct rv_scheduler_config *config,
@@ -92,7 +97,8 @@ void rv_scheduler_remove(struct rv_scheduler *scheduler, struct rv_request *requ
 /*
  * Plans the next step: admits, makes room, reserves the blocks of all rows. False when there is nothing to compute.
  * Every running request has at least one token more than it has computed; one that has not is passed over. Between
- * steps the caller may take tokens back (rv_kv_seq_trim, n_tokens). With wants_all_rows every position is a result
+ * steps the caller may take tokens of a running request back (rv_kv_seq_trim, n_tokens); those of a waiting one stay as
+ * they are. With wants_all_rows every position is a result
  * once, also when it is computed twice.
  */
 bool rv_scheduler_plan(struct rv_scheduler *scheduler, int64_t now_us, struct rv_scheduler_step *step);

@@ -357,18 +357,18 @@ static void two_models_run_in_one_process(void **state)
 
 /* Memory for four sequences, and twelve that want it: all answers come, and they are the ones of an engine with room.
  */
-static void pressure_changes_no_answer_in_f16(void **state)
+static struct ruvllm_engine_stats compare_pressed(struct ruvllm_engine_params tight)
 {
     struct ruvllm_kv_policy f16 = ruvllm_kv_policy_default();
-    struct ruvllm_engine_params roomy = ruvllm_engine_params_default(), tight = roomy;
+    struct ruvllm_engine_params roomy = ruvllm_engine_params_default();
     struct ruvllm_generate_params params = greedy(200);
     struct ruvllm_response *expected[12], *answer;
+    struct ruvllm_engine_stats stats;
     ruvllm_engine *engine;
     double noise = 1e-6;
     uint64_t ids[12];
     size_t n_different = 0;
 
-    (void)state;
     f16.cold = RUVLLM_PRECISION_FP16;
     roomy.kv = tight.kv = &f16;
     params.ignore_eos = true;
@@ -386,10 +386,119 @@ static void pressure_changes_no_answer_in_f16(void **state)
         ruvllm_response_free(answer);
         ruvllm_response_free(expected[i]);
     }
-    print_message("%d preemptions, %zu answers differ\n", (int)stats_of(engine).preempted, n_different);
-    assert_true(stats_of(engine).preempted > 0);
+    wait_until_idle(engine);
+    stats = stats_of(engine);
+    print_message("%d preemptions, %d blocks spilled, %d restored, %zu answers differ\n", (int)stats.preempted,
+                  (int)stats.blocks_spilled, (int)stats.blocks_restored, n_different);
+    assert_true(stats.preempted > 0);
     assert_true(n_different <= 1);
     ruvllm_engine_close(engine);
+    return stats;
+}
+
+static void pressure_changes_no_answer_in_f16(void **state)
+{
+    (void)state;
+    assert_int_equal(compare_pressed(ruvllm_engine_params_default()).blocks_spilled, 0);
+}
+
+/* Without the tree, so that what comes back comes from the file. */
+static void pressure_changes_no_answer_where_blocks_are_spilled(void **state)
+{
+    struct ruvllm_engine_params spilling = ruvllm_engine_params_default();
+    struct ruvllm_engine_stats stats;
+
+    (void)state;
+    spilling.share_prefixes = false;
+    spilling.spill_dir = "/tmp";
+    spilling.spill_bytes = 16 << 20;
+    stats = compare_pressed(spilling);
+    assert_true(stats.blocks_restored > 0);
+    assert_int_equal(stats.blocks_restored, stats.blocks_spilled);
+    assert_int_equal(stats.spill_failures, 0);
+}
+
+static uint64_t submit_urgent(ruvllm_engine *engine, const char *text, const struct ruvllm_generate_params *params)
+{
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = text, .text_len = strlen(text)};
+    struct ruvllm_request request = {
+        .struct_size = sizeof(request), .input = &input, .params = params, .priority = 100};
+    uint64_t id;
+
+    assert_ok(ruvllm_engine_submit(engine, &request, &id, err));
+    return id;
+}
+
+/*
+ * One place, and others who take it again and again. What was interrupted lies in the file in three precisions; when it
+ * goes on, nothing is computed twice, so there is not even noise: the answer is that of an engine that never stopped.
+ */
+static void an_interrupted_answer_is_the_same_to_the_bit(void **state)
+{
+    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
+    struct ruvllm_kv_policy tiers = ruvllm_kv_policy_default();
+    struct ruvllm_generate_params params = greedy(120), brief = greedy(4);
+    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct ruvllm_response *expected, *answer;
+    struct ruvllm_engine_stats stats;
+    char *text = long_text(22);
+    ruvllm_engine *engine;
+    uint64_t id;
+
+    (void)state;
+    tiers.hot_tokens = 32;
+    tiers.warm_tokens = 64;
+    params.ignore_eos = true;
+    wishes.kv = &tiers;
+    wishes.max_sequences = 1;
+    wishes.share_prefixes = false;
+    wishes.spill_dir = "/tmp";
+    wishes.spill_bytes = 64 << 20;
+    engine = open_engine("models/minimind2-26m-f16.gguf", &wishes);
+    expected = drain(engine, submit(engine, text, NULL, &params));
+    assert_int_equal(stats_of(engine).blocks_spilled, 0);
+    id = submit(engine, text, NULL, &params);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(ruvllm_engine_next_event(engine, id, 60000, &event, err));
+        assert_int_equal(event.type, RUVLLM_EVENT_TEXT);
+        ruvllm_response_free(drain(engine, submit_urgent(engine, beginnings[i], &brief)));
+    }
+    do
+        assert_ok(ruvllm_engine_next_event(engine, id, 60000, &event, err));
+    while (event.type != RUVLLM_EVENT_DONE);
+    answer = event.response;
+    assert_int_equal(answer->n_tokens, expected->n_tokens);
+    assert_memory_equal(answer->tokens, expected->tokens, answer->n_tokens * sizeof(*answer->tokens));
+    for (size_t i = 0; i < answer->n_tokens * answer->logprobs_per_token; i++)
+        assert_true(answer->logprobs[i].logprob == expected->logprobs[i].logprob);
+    wait_until_idle(engine);
+    stats = stats_of(engine);
+    print_message("%d preemptions, %d blocks spilled, %d restored\n", (int)stats.preempted, (int)stats.blocks_spilled,
+                  (int)stats.blocks_restored);
+    assert_true(stats.preempted >= 2 && stats.blocks_restored > 16);
+    assert_int_equal(stats.blocks_squeezed, 0);
+    ruvllm_response_free(expected);
+    ruvllm_response_free(answer);
+    ruvllm_engine_close(engine);
+    free(text);
+}
+
+static void a_spill_folder_that_is_not_there_is_an_error(void **state)
+{
+    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
+    struct ruvllm_error failure;
+    ruvllm_engine *engine;
+
+    (void)state;
+    test_need_file(test_data("models/stories260K.gguf"));
+    wishes.spill_dir = "/tmp/there/is/no/such/folder";
+    wishes.spill_bytes = 1 << 20;
+    assert_fails(ruvllm_engine_open(&engine, test_data("models/stories260K.gguf"), &wishes, &failure), RUVLLM_NOT_FOUND,
+                 failure, "cannot make a spill file");
+    wishes.spill_dir = "/tmp";
+    wishes.spill_bytes = 1;
+    assert_fails(ruvllm_engine_open(&engine, test_data("models/stories260K.gguf"), &wishes, &failure), RUVLLM_INVALID,
+                 failure, "no room for a block");
 }
 
 /* A request for what a session is about. */
@@ -535,6 +644,9 @@ int main(void)
         cmocka_unit_test(what_cannot_fit_is_refused),
         cmocka_unit_test(two_models_run_in_one_process),
         cmocka_unit_test(pressure_changes_no_answer_in_f16),
+        cmocka_unit_test(pressure_changes_no_answer_where_blocks_are_spilled),
+        cmocka_unit_test(an_interrupted_answer_is_the_same_to_the_bit),
+        cmocka_unit_test(a_spill_folder_that_is_not_there_is_an_error),
         cmocka_unit_test(a_session_outlives_its_engine),
         cmocka_unit_test(listeners_are_called_and_slow_readers_miss_nothing),
         cmocka_unit_test(embeddings_are_made_beside_what_runs),

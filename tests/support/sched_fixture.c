@@ -11,20 +11,16 @@ static int32_t or_default(int32_t value, int32_t fallback)
     return value ? value : fallback;
 }
 
-void sched_fixture_open(struct sched_fixture *f, int32_t n_blocks, const struct rv_scheduler_config *config)
+static void open_scheduler(struct sched_fixture *f, const struct rv_scheduler_config *config)
 {
-    struct rv_prefix_tree_config tree = {.tenant_floor = 2, .secret = {1, 2, 3}};
     struct rv_scheduler_config *c = &f->config;
 
-    *f = (struct sched_fixture){.policy = rv_tier_policy_default(), .n_blocks = n_blocks};
-    f->pool = kv_fixture_pool(n_blocks);
-    tree.pool = f->pool;
-    tree.max_nodes = rv_block_pool_n_ids(f->pool);
-    assert_ok(rv_prefix_tree_new(&f->tree, &tree, err));
     if (config)
         *c = *config;
     c->pool = f->pool;
     c->tree = f->tree;
+    c->spill = f->spill;
+    c->spill_step_bytes = c->spill_step_bytes ? c->spill_step_bytes : (size_t)1 << 30;
     c->max_running = or_default(c->max_running, 8);
     c->max_waiting = or_default(c->max_waiting, 64);
     c->max_rows = or_default(c->max_rows, 256);
@@ -33,11 +29,42 @@ void sched_fixture_open(struct sched_fixture *f, int32_t n_blocks, const struct 
     assert_ok(rv_scheduler_new(&f->scheduler, c, err));
 }
 
+static void open_blocks(struct sched_fixture *f, int32_t n_blocks)
+{
+    struct rv_prefix_tree_config tree = {.tenant_floor = 2, .secret = {1, 2, 3}};
+
+    *f = (struct sched_fixture){.policy = rv_tier_policy_default(), .n_blocks = n_blocks};
+    f->pool = kv_fixture_pool(n_blocks);
+    tree.pool = f->pool;
+    tree.max_nodes = rv_block_pool_n_ids(f->pool);
+    assert_ok(rv_prefix_tree_new(&f->tree, &tree, err));
+}
+
+void sched_fixture_open(struct sched_fixture *f, int32_t n_blocks, const struct rv_scheduler_config *config)
+{
+    open_blocks(f, n_blocks);
+    open_scheduler(f, config);
+}
+
+void sched_fixture_open_spilling(struct sched_fixture *f, int32_t n_blocks, const struct rv_scheduler_config *config,
+                                 int32_t n_spilled)
+{
+    struct rv_spill_file_config spill = {.dir = "/tmp"};
+
+    open_blocks(f, n_blocks);
+    spill.pool = f->pool;
+    spill.budget = (uint64_t)n_spilled * rv_block_pool_block_bytes(f->pool, RV_KV_BLOCK_F16);
+    assert_ok(rv_spill_file_open(&f->spill, &spill, err));
+    open_scheduler(f, config);
+}
+
 void sched_fixture_check(const struct sched_fixture *f)
 {
     assert_true(rv_block_pool_check(f->pool));
     assert_true(rv_prefix_tree_check(f->tree));
     assert_true(rv_scheduler_check(f->scheduler));
+    if (f->spill)
+        assert_true(rv_spill_file_check(f->spill));
 }
 
 void sched_fixture_close(struct sched_fixture *f)
@@ -46,6 +73,9 @@ void sched_fixture_close(struct sched_fixture *f)
 
     sched_fixture_check(f);
     rv_scheduler_free(f->scheduler);
+    if (f->spill)
+        assert_int_equal(rv_spill_file_n_blocks(f->spill), 0);
+    rv_spill_file_close(f->spill);
     assert_int_equal(rv_block_pool_n_idle(f->pool), n_nodes);
     assert_int_equal(rv_prefix_tree_evict(f->tree, 0, INT32_MAX), n_nodes);
     assert_int_equal(rv_block_pool_n_free(f->pool), f->n_blocks);

@@ -16,6 +16,7 @@ struct sched_fixture {
     struct rv_tier_policy policy;
     struct rv_block_pool *pool;
     struct rv_prefix_tree *tree;
+    struct rv_spill_file *spill; // may be NULL
     struct rv_scheduler *scheduler;
     int64_t now_us;
     int32_t n_blocks;
@@ -34,6 +35,9 @@ struct sched_request {
 
 /* Opens with what is set in `config` (0: max_running 8, max_waiting 64, max_rows 256, prefill_rows 64, age_ms 1000). */
 void sched_fixture_open(struct sched_fixture *f, int32_t n_blocks, const struct rv_scheduler_config *config);
+/* The same with a spill file for n_spilled blocks of full precision; a plan writes and reads what is set, or 1 GiB. */
+void sched_fixture_open_spilling(struct sched_fixture *f, int32_t n_blocks, const struct rv_scheduler_config *config,
+                                 int32_t n_spilled);
 /* All requests must be out; fails unless every block is free or idle, and every idle one can be dropped. */
 void sched_fixture_close(struct sched_fixture *f);
 /* Walks everything there is to walk. */

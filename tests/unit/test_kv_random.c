@@ -1,6 +1,7 @@
 /*
- * Pool, tree, sequences and scheduler under random use: many tenants, few blocks, requests that come, go, fork, are cut
- * back, fail a step, leave while it is computed. After every operation all walkers walk; contents of blocks are read
+ * Pool, tree, sequences, spill file and scheduler under random use: many tenants, few blocks, requests that come, go,
+ * fork, are cut back, fail a step, leave while it is computed; blocks that go to the file and come back, from a file
+ * that is full, damaged or broken now and then. After every operation all walkers walk; contents of blocks are read
  * back.
  *
  *     RUVLLM_KV_RANDOM_OPS    operations, 20000 unless told (make kv-random: a million)
@@ -8,6 +9,7 @@
  */
 #include "base/rng.h"
 #include "support/sched_fixture.h"
+#include "support/spill_fixture.h"
 #include "support/test.h"
 
 #include <inttypes.h>
@@ -15,12 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 24, SLOTS = 32, FORKS = 4, TENANTS = 5, TEXTS = 2, N_POLICIES = 3 };
+enum { BLOCKS = 24, SPILLED = 40, STEP_BYTES = 1 << 18, SLOTS = 32, FORKS = 4, TENANTS = 5, TEXTS = 2, N_POLICIES = 3 };
 
 /* A sequence that somebody outside the scheduler holds. */
 struct fork {
     struct rv_kv_seq kv;
     int32_t *tokens; // NULL: free
+    struct rv_spill_run run;
+    int32_t n_parked; // tokens in the run; then it holds no blocks
 };
 
 struct driver {
@@ -31,6 +35,10 @@ struct driver {
     uint64_t n_finished;
     uint64_t n_cached;
     uint64_t n_refused;
+    uint64_t n_parked; // forks that went to the spill file
+    uint64_t n_fetched;
+    uint64_t n_damaged;
+    uint64_t n_broken;
 };
 
 static int32_t below(struct driver *d, int32_t n)
@@ -134,10 +142,12 @@ static void trim(struct driver *d)
 
 /* ---- forks ---------------------------------------------------------------------------------- */
 
-static void drop_fork(struct fork *fork)
+static void drop_fork(struct driver *d, struct fork *fork)
 {
     if (!fork->tokens)
         return;
+    rv_spill_file_drop(d->f.spill, &fork->run);
+    fork->n_parked = 0;
     assert_true(rv_kv_seq_check(&fork->kv));
     assert_true(kv_fixture_holds(&fork->kv, fork->tokens));
     rv_kv_seq_release(&fork->kv);
@@ -151,7 +161,7 @@ static void make_fork(struct driver *d)
     struct fork *fork = &d->forks[below(d, FORKS)];
     int32_t cap;
 
-    drop_fork(fork);
+    drop_fork(d, fork);
     if (!r || r->request.kv.len == 0)
         return;
     cap = r->request.kv.len + 64;
@@ -170,7 +180,8 @@ static void grow_fork(struct driver *d)
     struct fork *fork = &d->forks[below(d, FORKS)];
     int32_t n = 1 + below(d, 8);
 
-    if (!fork->tokens || fork->kv.len + n > fork->kv.cap_blocks * RV_KV_BLOCK_TOKENS - RV_KV_BLOCK_TOKENS)
+    if (!fork->tokens || fork->n_parked > 0 ||
+        fork->kv.len + n > fork->kv.cap_blocks * RV_KV_BLOCK_TOKENS - RV_KV_BLOCK_TOKENS)
         return;
     (void)kv_fixture_compute(&fork->kv, fork->tokens, n < rv_kv_seq_room(&fork->kv) ? n : rv_kv_seq_room(&fork->kv));
 }
@@ -178,10 +189,79 @@ static void grow_fork(struct driver *d)
 static bool has_fork(const struct driver *d)
 {
     for (int i = 0; i < FORKS; i++) {
-        if (d->forks[i].tokens)
+        if (d->forks[i].tokens && d->forks[i].n_parked == 0)
             return true;
     }
     return false;
+}
+
+/* All its blocks go to the file, or none. */
+static void park_fork(struct driver *d)
+{
+    struct fork *fork = &d->forks[below(d, FORKS)];
+    struct rv_kv_seq *kv = &fork->kv;
+
+    if (!fork->tokens || fork->n_parked > 0)
+        return;
+    for (int32_t i = 0; i * RV_KV_BLOCK_TOKENS < kv->len; i++) {
+        if (rv_spill_file_put(d->f.spill, &fork->run, kv->blocks[i]))
+            continue;
+        rv_spill_file_drop(d->f.spill, &fork->run);
+        return;
+    }
+    fork->n_parked = kv->len;
+    rv_kv_seq_clear(kv);
+    d->n_parked++;
+}
+
+/* They come back if there is room, and are what they were unless they were damaged. */
+static void fetch_fork(struct driver *d)
+{
+    struct fork *fork = &d->forks[below(d, FORKS)];
+    size_t bytes = rv_spill_file_bytes(d->f.spill, &fork->run, 0, INT32_MAX);
+
+    if (!fork->tokens || fork->n_parked == 0)
+        return;
+    while (rv_block_pool_budget(d->f.pool) - rv_block_pool_used(d->f.pool) < bytes) {
+        if (rv_prefix_tree_evict(d->f.tree, 0, 1) == 0)
+            return;
+    }
+    while (fork->run.n_blocks > 0) {
+        int32_t block = rv_spill_file_get(d->f.spill, &fork->run), n = fork->n_parked - fork->kv.len;
+
+        if (block < 0) {
+            assert_true(d->n_damaged > 0);
+            drop_fork(d, fork);
+            return;
+        }
+        rv_kv_seq_append(&fork->kv, block, n < RV_KV_BLOCK_TOKENS ? n : RV_KV_BLOCK_TOKENS);
+    }
+    assert_int_equal(fork->kv.len, fork->n_parked);
+    assert_true(kv_fixture_holds(&fork->kv, fork->tokens));
+    fork->n_parked = 0;
+    d->n_fetched++;
+}
+
+/* Nothing is in the file but what waits for something. */
+static void check_spilled(struct driver *d)
+{
+    int32_t n = 0;
+
+    for (int i = 0; i < SLOTS; i++)
+        n += d->slots[i].tokens ? d->slots[i].request.spilled.n_blocks : 0;
+    for (int i = 0; i < FORKS; i++)
+        n += d->forks[i].tokens ? d->forks[i].run.n_blocks : 0;
+    assert_int_equal(n, rv_spill_file_n_blocks(d->f.spill));
+}
+
+static void damage(struct driver *d)
+{
+    off_t size = spill_fixture_size();
+
+    if (size == 0)
+        return;
+    spill_fixture_damage((off_t)rv_rng_below(&d->rng, (uint64_t)size), 1);
+    d->n_damaged++;
 }
 
 /* Somebody's blocks fall to their tier, or further. */
@@ -208,7 +288,7 @@ static void step(struct driver *d, bool can_fail)
     if (!has_step) {
         assert_true(has_fork(d) || !random_slot(d, false));
         for (int i = 0; i < FORKS; i++)
-            drop_fork(&d->forks[i]);
+            drop_fork(d, &d->forks[i]);
         return;
     }
     if (can_fail && below(d, 20) == 0)
@@ -218,6 +298,16 @@ static void step(struct driver *d, bool can_fail)
     sched_fixture_compute(&d->f, &plan);
     end_finished(d);
     d->f.now_us += below(d, 20000);
+}
+
+/* One in which the disk does not work. */
+static void broken_step(struct driver *d)
+{
+    int kept = spill_fixture_break();
+
+    step(d, true);
+    spill_fixture_mend(kept);
+    d->n_broken++;
 }
 
 static void operate(struct driver *d)
@@ -231,7 +321,7 @@ static void operate(struct driver *d)
     else if (what < 19)
         make_fork(d);
     else if (what < 22)
-        drop_fork(&d->forks[below(d, FORKS)]);
+        drop_fork(d, &d->forks[below(d, FORKS)]);
     else if (what < 26)
         grow_fork(d);
     else if (what < 31)
@@ -242,6 +332,14 @@ static void operate(struct driver *d)
         (void)rv_prefix_tree_evict(d->f.tree, (uint64_t)below(d, TENANTS), below(d, 5));
     else if (what == 35 && below(d, 20) == 0)
         (void)rv_prefix_tree_forget_tenant(d->f.tree, (uint64_t)below(d, TENANTS));
+    else if (what < 38)
+        park_fork(d);
+    else if (what < 41)
+        fetch_fork(d);
+    else if (what == 41 && below(d, 20) == 0)
+        damage(d);
+    else if (what == 42 && below(d, 20) == 0)
+        broken_step(d);
     else
         step(d, true);
 }
@@ -257,11 +355,15 @@ static void look_at_contents(struct driver *d)
 static struct driver *open_driver(uint64_t seed)
 {
     struct driver *d = calloc(1, sizeof(*d));
-    struct rv_scheduler_config config = {
-        .max_running = 6, .max_waiting = 20, .max_rows = 160, .prefill_rows = 48, .age_ms = 50};
+    struct rv_scheduler_config config = {.max_running = 6,
+                                         .max_waiting = 20,
+                                         .max_rows = 160,
+                                         .prefill_rows = 48,
+                                         .age_ms = 50,
+                                         .spill_step_bytes = STEP_BYTES};
 
     assert_non_null(d);
-    sched_fixture_open(&d->f, BLOCKS, &config);
+    sched_fixture_open_spilling(&d->f, BLOCKS, &config, SPILLED);
     rv_rng_init(&d->rng, seed);
     return d;
 }
@@ -270,7 +372,7 @@ static struct driver *open_driver(uint64_t seed)
 static void close_driver(struct driver *d)
 {
     for (int i = 0; i < FORKS; i++)
-        drop_fork(&d->forks[i]);
+        drop_fork(d, &d->forks[i]);
     for (int i = 0; random_slot(d, false); i++) {
         assert_true(i < 100000);
         step(d, false);
@@ -291,6 +393,7 @@ static void random_use_keeps_all_books_straight(void **state)
     for (uint64_t i = 0; i < n; i++) {
         operate(d);
         sched_fixture_check(&d->f);
+        check_spilled(d);
         if (i % 16 == 0)
             look_at_contents(d);
     }
@@ -298,10 +401,17 @@ static void random_use_keeps_all_books_straight(void **state)
     print_message("%" PRIu64 " finished, %" PRIu64 " refused, %" PRIu64 " tokens from the cache; %" PRIu64
                   " preempted, %" PRIu64 " squeezed, %" PRIu64 " evicted, %" PRIu64 " migrated\n",
                   d->n_finished, d->n_refused, d->n_cached, s.n_preempted, s.n_squeezed, s.n_evicted, s.n_migrated);
+    print_message("%" PRIu64 " blocks spilled, %" PRIu64 " restored; %" PRIu64 " forks parked, %" PRIu64
+                  " fetched; file damaged %" PRIu64 " times, broken %" PRIu64 ", failures %" PRIu64 "\n",
+                  s.n_spilled, s.n_restored, d->n_parked, d->n_fetched, d->n_damaged, d->n_broken,
+                  rv_spill_file_n_failed(d->f.spill));
     /* The run is worth something only if all of it happened. */
-    if (n >= 20000)
+    if (n >= 20000) {
         assert_true(d->n_finished && d->n_refused && d->n_cached && s.n_preempted && s.n_squeezed && s.n_evicted &&
                     s.n_migrated);
+        assert_true(s.n_spilled && s.n_restored && d->n_parked && d->n_fetched && d->n_damaged && d->n_broken &&
+                    rv_spill_file_n_failed(d->f.spill));
+    }
     close_driver(d);
 }
 

@@ -325,6 +325,27 @@ static void another_policy_counts_for_what_is_there(void **state)
     assert_true(kv_fixture_holds(&f->a, f->tokens));
 }
 
+/* As from a spill file: the blocks are handed over, and what goes on is as if they had never been away. */
+static void appended_blocks_are_its_own_and_age_on(void **state)
+{
+    struct fixture *f = *state;
+
+    grow(f, &f->a, 600);
+    for (int32_t i = 0; i < f->a.n_blocks; i++) {
+        rv_block_pool_ref(f->pool, f->a.blocks[i]); // the one that is handed over
+        rv_kv_seq_append(&f->b, f->a.blocks[i], 600 - i * B < B ? 600 - i * B : B);
+    }
+    rv_kv_seq_clear(&f->a);
+    assert_int_equal(f->b.len, 600);
+    assert_int_equal(rv_kv_seq_room_at(&f->a, 600), rv_kv_seq_room(&f->b));
+    assert_true(rv_kv_seq_check(&f->b));
+    grow(f, &f->b, 700);
+    grow(f, &f->a, 700);
+    assert_true(kv_fixture_holds(&f->b, f->tokens));
+    for (int32_t i = 0; i < f->a.n_blocks; i++)
+        assert_int_equal(rv_block_pool_format(f->pool, f->b.blocks[i]), rv_block_pool_format(f->pool, f->a.blocks[i]));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -347,6 +368,7 @@ int main(void)
         CASE(a_policy_of_f16_alone_has_all_the_room_and_nothing_to_squeeze),
         CASE(dropping_the_oldest_blocks_moves_the_rest_forward),
         CASE(another_policy_counts_for_what_is_there),
+        CASE(appended_blocks_are_its_own_and_age_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
