@@ -190,8 +190,10 @@ struct ruvllm_model_params {
     const char *template_sha256;    // hex; when set, a model whose chat template hashes otherwise is refused
     ruvllm_progress_fn on_progress; // may be NULL
     void *progress_user;
-    const char *backend; // "native": our own code; "llama": libllama; NULL or "hybrid": native for the
-                         // architectures it knows, else libllama where this build has it
+    const char *backend;   // "native": our own code; "llama": libllama; NULL or "hybrid": native for the
+                           // architectures it knows, else libllama where this build has it
+    const char *attention; // "own": our kernel, on the CPU only; "ggml": ggml's, which rounds as llama.cpp does, for
+                           // comparing; NULL or "auto": own where it can be. An engine on the CPU always has its own
 };
 
 RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);

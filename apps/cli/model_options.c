@@ -61,6 +61,13 @@ const struct rv_option rv_model_options_compute[RV_MODEL_OPTIONS_N_COMPUTE] = {
      .offset = PARAM(backend),
      .help = "What computes: native, llama (libllama), or hybrid: native for the architectures it knows, else llama "
              "(default hybrid)"},
+    {.name = "attention",
+     .value = "NAME",
+     .type = RV_OPTION_STRING,
+     .offset = PARAM(attention),
+     .help =
+         "Whose attention: own (on the CPU), ggml (rounds as llama.cpp does, to compare with it), or auto: own where "
+         "it can be (default auto)"},
     {.name = "no-mmap",
      .type = RV_OPTION_UNFLAG,
      .offset = PARAM(use_mmap),

@@ -26,7 +26,7 @@ extern const struct rv_option rv_model_options_rope[];
 
 enum {
     RV_MODEL_OPTIONS_N_FILE = 2,
-    RV_MODEL_OPTIONS_N_COMPUTE = 6,
+    RV_MODEL_OPTIONS_N_COMPUTE = 7,
     RV_MODEL_OPTIONS_N_THREADS = 1,
     RV_MODEL_OPTIONS_N_ROPE = 8
 };

@@ -24,6 +24,7 @@ struct rv_backend_state_config {
     int32_t n_slots;            // sequences at a time; 1 without a pool
     int32_t max_rows;           // largest batch
     int32_t max_context;        // of one sequence
+    const char *attention;      // without a pool: whose, as in the model's params
 };
 
 struct rv_backend_ops {

@@ -102,7 +102,7 @@ static ruvllm_status open_kv(struct native_state *s, const struct ruvllm_model *
 
     if (!config->pool) {
         s->has_own_kv = true;
-        rc = rv_own_kv_open(&s->kv, &model->hparams, model->device, config->max_context, err);
+        rc = rv_own_kv_open(&s->kv, model, config, err);
         decoder->kv = s->kv.cells;
         decoder->pool = s->kv.pool;
     } else if (rv_model_has_blocks(model)) {

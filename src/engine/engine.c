@@ -406,6 +406,9 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
     rc = rv_kv_policy_tiers(&policy, &e->policy, err);
     if (!rc)
         rc = rv_model_open(&e->model, path, model, false, err);
+    if (!rc && rv_model_has_blocks(e->model) && model->attention && strcmp(model->attention, "ggml") == 0)
+        rc = rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_CONFIG,
+                          "ggml's attention cannot read an engine's blocks; leave 'attention' out");
     if (!rc)
         rc = check_params(params, e->model, err);
     if (!rc && !rv_model_has_blocks(e->model))

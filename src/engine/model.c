@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "engine/own_kv.h"
 #include "engine/vocab_loader.h"
 
 #include <math.h>
@@ -45,6 +46,7 @@ static ruvllm_status load_template(struct ruvllm_model *m, const struct ruvllm_m
 static ruvllm_status check_params(const struct ruvllm_model_params *p, struct ruvllm_error *err)
 {
     const char *field = NULL;
+    ruvllm_status rc;
 
     if (p->max_context < 0)
         field = "max_context";
@@ -70,7 +72,8 @@ static ruvllm_status check_params(const struct ruvllm_model_params *p, struct ru
         field = "yarn_beta_slow";
     if (field)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG, "'%s' is out of range", field);
-    return rv_backend_check_name(p->backend, err);
+    rc = rv_own_kv_check_attention(p->attention, err);
+    return rc ? rc : rv_backend_check_name(p->backend, err);
 }
 
 ruvllm_status rv_model_settle_context(struct ruvllm_model *model, const struct ruvllm_model_params *params,
@@ -98,9 +101,10 @@ static ruvllm_status open_weights(struct ruvllm_model *m, const struct ruvllm_mo
     return rc ? rc : m->backend->load(m, p, err);
 }
 
-static ruvllm_status open_state(struct ruvllm_model *m, struct ruvllm_error *err)
+static ruvllm_status open_state(struct ruvllm_model *m, const char *attention, struct ruvllm_error *err)
 {
-    struct rv_backend_state_config config = {.n_slots = 1, .max_rows = m->max_batch, .max_context = m->max_context};
+    struct rv_backend_state_config config = {
+        .n_slots = 1, .max_rows = m->max_batch, .max_context = m->max_context, .attention = attention};
 
     m->history = rv_calloc((size_t)m->max_context, sizeof(*m->history));
     m->pos = rv_calloc((size_t)m->max_batch, sizeof(*m->pos));
@@ -159,7 +163,7 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
     if (!rc && !params->vocab_only)
         rc = open_weights(m, params, err);
     if (!rc && !params->vocab_only && state)
-        rc = open_state(m, err);
+        rc = open_state(m, params->attention, err);
     return rc;
 }
 

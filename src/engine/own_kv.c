@@ -1,5 +1,9 @@
 #include "engine/own_kv.h"
 
+#include "engine/model.h"
+
+#include <string.h>
+
 enum { OWN_SEQ = 0 };
 
 static ruvllm_status open_blocks(struct rv_own_kv *kv, const struct rv_hparams *h, int32_t max_len,
@@ -15,13 +19,33 @@ static ruvllm_status open_blocks(struct rv_own_kv *kv, const struct rv_hparams *
     return rc ? rc : rv_kv_seq_init(&kv->seq, kv->pool, &policy, max_len, err);
 }
 
-ruvllm_status rv_own_kv_open(struct rv_own_kv *kv, const struct rv_hparams *hparams, const struct rv_device *device,
-                             int32_t max_len, struct ruvllm_error *err)
+static bool is_named(const char *attention, const char *name)
 {
+    return attention && strcmp(attention, name) == 0;
+}
+
+ruvllm_status rv_own_kv_check_attention(const char *name, struct ruvllm_error *err)
+{
+    if (!name || is_named(name, "auto") || is_named(name, "own") || is_named(name, "ggml"))
+        return RUVLLM_OK;
+    return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG,
+                        "there is no attention '%s'; choose own, ggml or auto", name);
+}
+
+ruvllm_status rv_own_kv_open(struct rv_own_kv *kv, const struct ruvllm_model *model,
+                             const struct rv_backend_state_config *config, struct ruvllm_error *err)
+{
+    bool is_cpu = rv_device_is_cpu(model->device);
+
     *kv = (struct rv_own_kv){0};
     kv->seqs[OWN_SEQ] = &kv->seq;
-    return rv_device_is_cpu(device) ? open_blocks(kv, hparams, max_len, err)
-                                    : rv_kv_cache_new(&kv->cells, hparams, device, max_len, err);
+    if (!is_cpu && is_named(config->attention, "own"))
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_CONFIG,
+                            "our own attention needs the CPU, not device '%s'; choose attention auto or ggml",
+                            rv_device_name(model->device));
+    if (is_cpu && !is_named(config->attention, "ggml"))
+        return open_blocks(kv, &model->hparams, config->max_context, err);
+    return rv_kv_cache_new(&kv->cells, &model->hparams, model->device, config->max_context, err);
 }
 
 void rv_own_kv_close(struct rv_own_kv *kv)

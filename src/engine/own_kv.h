@@ -1,12 +1,13 @@
 /*
  * Keys and values of the one sequence that a model computes without an engine: blocks of its own, in F16, where the
- * device is the CPU, and cells on any other.
+ * device is the CPU, and cells on any other, or where ggml's attention was asked for.
  *
  * Single owner: the call that computes. Nothing allocates after rv_own_kv_open.
  */
 #ifndef RV_ENGINE_OWN_KV_H
 #define RV_ENGINE_OWN_KV_H
 
+#include "engine/backend.h"
 #include "graph/batch.h"
 #include "kv/kv_cache.h"
 #include "kv/kv_seq.h"
@@ -18,9 +19,12 @@ struct rv_own_kv {
     struct rv_kv_seq *seqs[1]; // the tables of a batch
 };
 
-/* Room for max_len tokens. */
-RV_CHECKED ruvllm_status rv_own_kv_open(struct rv_own_kv *kv, const struct rv_hparams *hparams,
-                                        const struct rv_device *device, int32_t max_len, struct ruvllm_error *err);
+/* INVALID for a name that is none of "own", "ggml" and "auto"; NULL is auto. */
+RV_CHECKED ruvllm_status rv_own_kv_check_attention(const char *name, struct ruvllm_error *err);
+
+/* Room for as many tokens as the config says, for the attention it names. */
+RV_CHECKED ruvllm_status rv_own_kv_open(struct rv_own_kv *kv, const struct ruvllm_model *model,
+                                        const struct rv_backend_state_config *config, struct ruvllm_error *err);
 void rv_own_kv_close(struct rv_own_kv *kv);
 uint64_t rv_own_kv_n_bytes(const struct rv_own_kv *kv);
 

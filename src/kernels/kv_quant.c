@@ -57,9 +57,9 @@ void rv_kv_quant_search_look(struct rv_kv_quant_search *search, rv_kv_quant_tile
     for (int j = 0; j < NUMBERS; j++) {
         for (int t = 0; t < TOKENS; t++) {
             float size = fabsf(in[j][t]);
+            int is_larger = (size > fabsf(search->largest[t])) & (size <= largest_half);
 
-            search->largest[t] =
-                (size > fabsf(search->largest[t])) & (size <= largest_half) ? in[j][t] : search->largest[t];
+            search->largest[t] = is_larger ? in[j][t] : search->largest[t];
         }
     }
 }

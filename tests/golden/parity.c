@@ -33,7 +33,7 @@ static bool keeps_layout(const ruvllm_model *model)
 }
 
 static void open_both(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx,
-                      const struct oracle_rope *rope, struct ruvllm_model_params params)
+                      const struct oracle_rope *rope, struct ruvllm_model_params params, const char *attention)
 {
     struct ruvllm_model_info info = {.struct_size = sizeof(info)};
     struct oracle_params theirs = {.n_ctx = n_ctx, .n_threads = n_threads(), .rope = rope};
@@ -41,6 +41,7 @@ static void open_both(struct parity *parity, const char *oracle_path, const char
 
     *parity = (struct parity){.n_ctx = n_ctx};
     params.max_context = n_ctx;
+    params.attention = attention;
     params.max_batch = PARITY_BATCH;
     params.n_threads = n_threads();
     assert_ok(ruvllm_model_open(&parity->model, our_path, &params, err));
@@ -58,13 +59,18 @@ static void open_both(struct parity *parity, const char *oracle_path, const char
 
 void parity_open(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx)
 {
-    open_both(parity, oracle_path, our_path, n_ctx, NULL, ruvllm_model_params_default());
+    open_both(parity, oracle_path, our_path, n_ctx, NULL, ruvllm_model_params_default(), "ggml");
+}
+
+void parity_open_own(struct parity *parity, const char *path, int32_t n_ctx)
+{
+    open_both(parity, path, path, n_ctx, NULL, ruvllm_model_params_default(), "own");
 }
 
 void parity_open_rope(struct parity *parity, const char *path, int32_t n_ctx, const struct oracle_rope *theirs,
                       const struct ruvllm_model_params *ours)
 {
-    open_both(parity, path, path, n_ctx, theirs, *ours);
+    open_both(parity, path, path, n_ctx, theirs, *ours, "ggml");
 }
 
 void parity_close(struct parity *parity)

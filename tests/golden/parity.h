@@ -20,8 +20,13 @@ struct parity {
     float *ours;
 };
 
-/* Opens `oracle_path` with libllama and `our_path` with us, for sequences of up to n_ctx tokens. Fails the case. */
+/*
+ * Opens `oracle_path` with libllama and `our_path` with us, for sequences of up to n_ctx tokens, both with ggml's
+ * attention: then all that is compared is our graph. Fails the case.
+ */
 void parity_open(struct parity *parity, const char *oracle_path, const char *our_path, int32_t n_ctx);
+/* The same for one file with our own attention, which rounds otherwise. */
+void parity_open_own(struct parity *parity, const char *path, int32_t n_ctx);
 /* The same for one file, with words about rope over the file's own: `theirs` and `ours` should mean the same. */
 void parity_open_rope(struct parity *parity, const char *path, int32_t n_ctx, const struct oracle_rope *theirs,
                       const struct ruvllm_model_params *ours);

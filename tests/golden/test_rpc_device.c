@@ -118,6 +118,7 @@ static ruvllm_model *open_on(const char *path, const char *device)
     params.device = device;
     params.repack = false; /* the served device keeps weights as the file has them: the same kernels on both sides */
     params.max_context = 1024;
+    params.attention = "ggml"; /* the same on both sides */
     assert_ok(ruvllm_model_open(&model, path, &params, err));
     return model;
 }

@@ -114,7 +114,7 @@ static void under_pressure_every_token_is_computed_once(void **state)
 /* Precision that had fallen comes back fallen. */
 static void blocks_come_back_in_their_tiers(void **state)
 {
-    enum rv_kv_block_format formats[32];
+    enum rv_kv_block_format formats[32] = {0};
     struct sched_fixture f;
     struct sched_request r;
     struct rv_scheduler_step step;
