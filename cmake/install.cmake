@@ -33,6 +33,9 @@ if(RUVLLM_BUNDLE)
     install(RUNTIME_DEPENDENCY_SET bundled DESTINATION ${CMAKE_INSTALL_LIBDIR}/ruvllm
         POST_INCLUDE_REGEXES ${RUVLLM_BUNDLE} POST_EXCLUDE_REGEXES ".*")
     install(FILES ${RUVLLM_DEPS_DIR}/llama.cpp/LICENSE DESTINATION ${doc_dir} RENAME LICENSE-ggml OPTIONAL)
+    foreach(package libyyjson0 libllhttp9.2)
+        install(FILES /usr/share/doc/${package}/copyright DESTINATION ${doc_dir} RENAME LICENSE-${package} OPTIONAL)
+    endforeach()
 endif()
 
 install(FILES include/ruvllm.h include/ruvllm_hub.h include/ruvllm_kernels.h include/ruvllm_store.h
