@@ -28,7 +28,7 @@ packages=(
 )
 
 package_packages=(
-    build-essential cmake ninja-build clang pkg-config git npm ca-certificates file ccache scdoc
+    build-essential cmake ninja-build clang pkg-config git ca-certificates file ccache scdoc
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
     libsqlite3-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
 )
@@ -36,7 +36,10 @@ package_packages=(
 what=${1:-all}
 case $what in
 all) ;;
-package) packages=("${package_packages[@]}") ;;
+package)
+    packages=("${package_packages[@]}")
+    command -v npm >/dev/null || packages+=(npm) # it may come from elsewhere than the distribution
+    ;;
 *)
     echo "usage: $0 [package]" >&2
     exit 2
