@@ -45,6 +45,7 @@ struct running {
     sigset_t mask_before;
     struct sigaction pipe_before;
     _Atomic bool is_ending;
+    bool had_keys;              // when it was opened
     bool was_ready;             // the loader's
     struct ruvllm_error failed; // the loader's until it has ended; status OK: it did not
 };
@@ -135,7 +136,8 @@ static void on_loaded(void *user, size_t i_model, ruvllm_status status, const ch
     r->was_ready = true;
     engine = rv_model_set_peek(server->models, 0);
     if (engine) {
-        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL);
+        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL,
+                                r->had_keys);
         rv_model_set_release(server->models, 0, false);
     }
     rv_service_manager_notify("READY=1");
@@ -311,6 +313,7 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
     if (!rc)
         rc = open_http(r, err);
+    r->had_keys = s->auth.has_keys;
     return rc ? rc : start_signals(r, err);
 }
 
