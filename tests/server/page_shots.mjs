@@ -50,6 +50,10 @@ async function converse(browser) {
         await page.press("#key-input", "Enter");
     }
     await page.waitForSelector("#model:not([disabled])");
+    await page.click("#settings-open");
+    await page.fill("#max_tokens", "250");
+    await page.fill("#seed", "1");
+    await page.keyboard.press("Escape");
     for (const chat of QUESTIONS) {
         await page.keyboard.press("Control+k");
         for (const question of chat) await ask(page, question);

@@ -2,7 +2,7 @@
  * Bytes to a request. llhttp reads the grammar; what it accepts but a neighbour might read otherwise is refused here:
  * several spaces in the request line, other protocols' names, blank lines before it, transfer codings other than
  * "chunked", targets that name another host. The parser is paused at the end of the head and of the body, so that
- * nobody's callback runs inside it.
+ * nobody's callback runs inside it; it is never resumed behind a body, so it never switches to another protocol either.
  */
 #include "server/http/http_request.h"
 
@@ -306,7 +306,6 @@ static int judge(struct rv_http_request *request)
     if (rv_http_headers_failed(&request->headers))
         return refuse(request, 503, "no memory is left for the headers; try again later");
     request->method = method_of(request->parser.method);
-    request->parser.upgrade = 0; // no other protocol is spoken here: a plain request
     request->can_keep_alive = llhttp_should_keep_alive(&request->parser) != 0;
     rv_http_headers_shrink(&request->headers);
     if (check_host(request) || check_target(request) || check_framing(request) || check_expect(request))
@@ -371,8 +370,6 @@ static int check_line(struct rv_http_request *request, const char *data, size_t 
 {
     const size_t cap = sizeof(request->line_end) - 1;
 
-    if (request->line_bytes == 0 && (data[0] == '\r' || data[0] == '\n'))
-        return refuse(request, 400, "the request begins with blank lines");
     for (size_t i = 0; i < len; i++)
         request->line_spaces += data[i] == ' ';
     request->line_bytes += len;
@@ -454,6 +451,11 @@ enum rv_http_request_event rv_http_request_feed(struct rv_http_request *request,
         slice = slice_of(request, data + *used, len - *used);
         if (slice == 0) {
             refuse(request, 431, "the request line and headers are longer than this server takes");
+            return RV_HTTP_REQUEST_REFUSED;
+        }
+        /* The parser would read over it. */
+        if (request->phase == PHASE_LINE && request->line_bytes == 0 && (data[*used] == '\r' || data[*used] == '\n')) {
+            refuse(request, 400, "the request begins with blank lines");
             return RV_HTTP_REQUEST_REFUSED;
         }
         if (parse(request, data + *used, slice, used, &event))
