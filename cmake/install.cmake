@@ -85,5 +85,7 @@ install(FILES deploy/systemd/ruvllm.sysusers DESTINATION lib/sysusers.d RENAME r
 install(FILES deploy/nginx.conf deploy/haproxy.cfg deploy/envoy.yaml deploy/systemd/ruvllm.default
     DESTINATION ${doc_dir}/examples)
 install(FILES LICENSE LICENSE-MIT LICENSE-APACHE deploy/debian/copyright DESTINATION ${doc_dir})
+install(FILES CHANGELOG.md DESTINATION ${doc_dir} RENAME changelog)
+install(FILES deploy/debian/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libruvllm-dev COMPONENT dev)
 
 include(cmake/package.cmake)

@@ -81,7 +81,7 @@ class Prefix(FolderCase):
 
 class Packages(FolderCase):
     def test_packages_unpack_into_a_program_that_answers(self):
-        run("cpack", "-G", "DEB", "-B", self.folder + "/out", cwd=BUILD)
+        run("cpack", "-G", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", "-B", self.folder + "/out", cwd=BUILD)
         packages = {os.path.basename(p).split("_")[0]: p for p in glob.glob(self.folder + "/out/*.deb")}
         self.assertEqual(set(packages), {"ruvllm", "libruvllm-dev"})
         root = self.folder + "/root"
@@ -95,6 +95,8 @@ class Packages(FolderCase):
         for library in ("libc6", "libcurl", "libsqlite3", "libpcre2", "libsodium", "libedit2", "libevent-core", "libssl"):
             self.assertIn(library, fields)
         self.check_modes(root)
+        self.assertTrue(os.path.exists(root + "/usr/share/man/man1/ruvllm.1.gz"))
+        self.assertTrue(os.path.exists(root + "/usr/share/doc/ruvllm/changelog.gz"))
 
         run("dpkg-deb", "-x", packages["libruvllm-dev"], self.folder + "/dev")
         self.assertIn("ruvllm (= ", run("dpkg-deb", "-f", packages["libruvllm-dev"], "Depends").stdout)
