@@ -149,11 +149,13 @@ def zsh(all_commands):
                 value = ":%s:%s" % (zsh_text(o.value), action)
             text = "[%s]%s'" % (zsh_text(o.text), value)
             long_name = "--%s%s" % (o.name, "=" if o.takes else "")
-            if o.short:
-                out.append("            '(-%s --%s)-%s%s%s \\" % (o.short, o.name, o.short, "+" if o.takes else "", text))
-                out.append("            '(-%s --%s)%s%s \\" % (o.short, o.name, long_name, text))
+            if re.search("several times|repeated", o.text):
+                before = "*"
             else:
-                out.append("            '%s%s \\" % (long_name, text))
+                before = "(-%s --%s)" % (o.short, o.name) if o.short else ""
+            if o.short:
+                out.append("            '%s-%s%s%s \\" % (before, o.short, "+" if o.takes else "", text))
+            out.append("            '%s%s%s \\" % (before, long_name, text))
         if c.name in VERBS:
             out.append("            '1:action:(%s)'" % " ".join(VERBS[c.name]))
         elif c.name == "help":
