@@ -1,7 +1,7 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve parity kv-random install clean
+	bench-serve parity kv-random install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -36,6 +36,7 @@ help:
 	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
 	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
 	@echo '    make install       to PREFIX (/usr/local)'
+	@echo '    make deb           Debian packages for any machine like this one, in build/package'
 	@echo '    make clean         remove build/; the cache of `make setup` stays'
 
 setup:
@@ -98,6 +99,12 @@ kv-random: build
 
 install: build
 	cmake --install build/release --prefix $(PREFIX)
+
+deb:
+	scripts/setup.sh package
+	cmake --preset package
+	cmake --build --preset package
+	cd build/package && cpack -G DEB
 
 clean:
 	rm -rf build

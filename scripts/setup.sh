@@ -6,6 +6,9 @@
 #      checkout, so that every clone shares it
 #   3. what the tests compare with and drive: the reference renderer of chat templates, the official client, a browser driver
 #
+# `scripts/setup.sh package` does less: what is needed to build packages (make deb), with a ggml for every processor that
+# has AVX2 or NEON instead of one for this machine's.
+#
 # The cache is $RUVLLM_DEPS_DIR (default ~/.cache/ruvllm-deps). Each part leaves a stamp naming what it
 # was built from; a changed recipe, compiler or processor rebuilds it.
 set -euo pipefail
@@ -23,6 +26,25 @@ packages=(
     libcmocka-dev scdoc tmux ccache nginx-light haproxy wrk chromium openssl
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
+
+package_packages=(
+    build-essential cmake ninja-build clang pkg-config git ca-certificates file ccache scdoc
+    libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
+    libsqlite3-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
+)
+
+what=${1:-all}
+case $what in
+all) ;;
+package)
+    packages=("${package_packages[@]}")
+    command -v npm >/dev/null || packages+=(npm) # it may come from elsewhere than the distribution
+    ;;
+*)
+    echo "usage: $0 [package]" >&2
+    exit 2
+    ;;
+esac
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -164,6 +186,10 @@ build_llama() {
     sanitized tsan "-fsanitize=thread"
 }
 
+build_portable() {
+    build_part portable "" -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_COMMON=OFF -DGGML_NATIVE=OFF
+}
+
 install_node_references() {
     [ "$(cat "$deps/node/.stamp" 2>/dev/null)" = "$node_packages" ] && return
     say "installing $node_packages for the tests"
@@ -178,6 +204,10 @@ install_packages
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=$deps/ccache
 set_common_options
 fetch_llama
-build_llama
-install_node_references
+if [ "$what" = package ]; then
+    build_portable
+else
+    build_llama
+    install_node_references
+fi
 say "ready; dependencies are in $deps"

@@ -234,7 +234,7 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->memory_budget = options->memory_budget;
     config->idle_unload_s = options->idle_unload;
     config->drain_s = options->drain;
-    config->log_requests = options->log_level <= RUVLLM_LOG_INFO;
+    config->log_level = (ruvllm_log_level)options->log_level;
     config->is_auto = options->is_auto;
 }
 

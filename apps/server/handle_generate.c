@@ -165,6 +165,9 @@ static bool check_session(struct rv_call *call)
     if (!call->server->store) {
         rv_api_error_set(&err, 501, "no_store", "session",
                          "this server keeps no sessions: it was started with --store none; leave 'session' out");
+    } else if (!call->request->inputs[0].messages) {
+        rv_api_error_set(&err, 400, "invalid_value", "session",
+                         "a session is a conversation: use /v1/chat/completions, or leave 'session' out");
     } else if (call->request->n != 1 || call->request->n_inputs != 1) {
         rv_api_error_set(&err, 400, "invalid_value", "n", "a session goes on with one answer: leave 'n' out");
     } else {

@@ -63,14 +63,13 @@ static bool is_https(const struct place *place)
     return strcasecmp(place->scheme, "https") == 0;
 }
 
+/* Names that only look like numbers ("127.0.0.1.example") are somebody else's. */
 static bool is_loopback(const struct place *place)
 {
-    int a, b, c, d;
-    char rest;
+    const char *host = place->host;
 
-    if (strcasecmp(place->host, "localhost") == 0 || strcmp(place->host, "[::1]") == 0)
-        return true;
-    return sscanf(place->host, "%d.%d.%d.%d%c", &a, &b, &c, &d, &rest) == 4 && a == 127;
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+           (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == strlen(host));
 }
 
 static bool is_home(const struct rv_hub_http *http, const struct place *place)

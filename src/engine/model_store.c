@@ -217,7 +217,7 @@ static ruvllm_status add_entry(struct walk *walk, struct rv_model_store_entry **
 
 static ruvllm_status visit_file(struct walk *walk, int folder, const char *name, struct ruvllm_error *err)
 {
-    struct rv_model_store_entry *entry;
+    struct rv_model_store_entry *entry = NULL;
     char manifest[RV_HUB_MANIFEST_NAME];
     size_t len = strlen(name), end = len;
     struct stat st;

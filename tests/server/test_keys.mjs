@@ -26,7 +26,7 @@ before(async () => {
     other = key("create", "--tenant", "other");
     admin = key("create", "--tenant", "operators", "--admin");
     slow = key("create", "--tenant", "slow", "--rpm", "2");
-    server = await Server.start([`text=${models.text}`, "--threads", "1", "--cors-origin", "https://app.example"], { folder });
+    server = await Server.start([`text=${models.text}`, `chat=${models.chat}`, "--threads", "1", "--cors-origin", "https://app.example"], { folder });
 });
 after(async () => {
     assert.deepEqual(await server.stop(), { code: 0, signal: null });
@@ -87,13 +87,20 @@ describe("keys", () => {
     });
 
     it("keeps sessions of tenants apart", async () => {
-        const ask = (who, session) => server.post("/v1/completions", { model: "text", prompt: "x", max_tokens: 1, session }, bearer(who));
-        assert.equal((await ask(acme, "same")).status, 400); // sessions are for conversations
-        for (const who of [acme, other]) {
-            const list = await (await server.fetch("/v1/sessions", { headers: bearer(who) })).json();
-            assert.deepEqual(list.data, []);
-        }
-        assert.equal((await server.fetch("/v1/sessions/same", { headers: bearer(other) })).status, 404);
+        const plain = await server.post("/v1/completions", { model: "text", prompt: "x", max_tokens: 1, session: "same" }, bearer(acme));
+        assert.equal(plain.status, 400); // sessions are for conversations
+        const messages = [{ role: "user", content: "canary-of-acme" }];
+        const stored = await server.post("/v1/chat/completions", { model: "chat", messages, max_tokens: 1, session: "same" }, bearer(acme));
+        assert.equal(stored.status, 200);
+        const get = (who, path) => server.fetch(path, { headers: bearer(who) });
+        assert.equal((await get(acme, "/v1/sessions/same")).status, 200);
+        assert.equal((await get(other, "/v1/sessions/same")).status, 404);
+        assert.equal((await get(admin, "/v1/sessions/same")).status, 404);
+        assert.deepEqual((await (await get(other, "/v1/sessions")).json()).data, []);
+        for (const [method, path] of [["DELETE", "/v1/sessions/same"], ["POST", "/v1/sessions/same/save"], ["POST", "/v1/sessions/same/restore"]])
+            assert.equal((await server.fetch(path, { method, headers: bearer(other) })).status, 404);
+        const page = await (await get(admin, "/metrics")).text();
+        assert.ok(!page.includes("canary") && !server.said.err.includes("canary"));
     });
 
     it("shares no prefix between tenants", async () => {
