@@ -158,3 +158,39 @@ describe("models", () => {
         await new Promise((resolve) => child.on("exit", resolve));
     });
 });
+
+describe("clients that go away", () => {
+    it("leave nothing behind, at whatever point they go", async () => {
+        const server = await Server.start([`text=${models.text}`, "--threads", "1", "--max-sequences", "8"]);
+        const gauge = async (name) => Number((await (await fetch(`${server.url}/metrics`)).text()).match(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, "m"))[1]);
+        let seed = 1;
+        const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+        const paths = ["/v1/completions", "/v1/embeddings", "/v1/tokenize", "/v1/sessions", "/v1/models"];
+        const one = async () => {
+            const control = new AbortController();
+            const path = paths[Math.floor(random() ** 2 * paths.length)];
+            const body = path === "/v1/completions" ? { ...long, stream: random() < 0.7, n: 1 + Math.floor(random() * 3) }
+                : path === "/v1/embeddings" ? { model: "text", input: ["a b c ".repeat(30), "d e f ".repeat(30)] }
+                : path === "/v1/tokenize" ? { model: "text", prompt: "a b c ".repeat(50) } : undefined;
+            setTimeout(() => control.abort(), random() * 120);
+            const options = body ? { method: "POST", body: JSON.stringify(body), signal: control.signal } : { signal: control.signal };
+            await fetch(server.url + path, options).then((reply) => reply.text()).catch(() => {});
+        };
+        for (let round = 0; round < 10; round++) await Promise.all(Array.from({ length: 20 }, one));
+        await eventually(async () => (await gauge("ruvllm_calls")) === 1 && (await gauge("ruvllm_requests_running")) === 0, "all is quiet", 20000);
+        assert.equal(await gauge("ruvllm_requests_waiting"), 0);
+        assert.ok((await gauge("ruvllm_cancelled_total")) > 0);
+        assert.deepEqual(await server.stop(), { code: 0, signal: null });
+    });
+
+    it("do not hold up others by reading slowly", async () => {
+        const server = await Server.start([`text=${models.text}`, "--threads", "1"]);
+        const slow = await Promise.all(Array.from({ length: 4 }, () => fetch(`${server.url}/v1/completions`, {
+            method: "POST", body: JSON.stringify({ ...long, n: 8, stream: true, logprobs: 5 }),
+        }))); // bodies unread
+        const quick = await server.post("/v1/completions", { model: "text", prompt: "Once", max_tokens: 4 });
+        assert.equal(quick.status, 200);
+        for (const reply of slow) assert.ok((await read(reply)).endsWith("data: [DONE]\n\n")); // and nothing of theirs was lost
+        await server.stop();
+    });
+});
