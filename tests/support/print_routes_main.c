@@ -5,8 +5,7 @@
 
 int main(void)
 {
-    static const char *const access[] = {
-        [RV_AUTH_KEY] = "key", [RV_AUTH_ADMIN] = "admin", [RV_AUTH_OPEN] = "open"};
+    static const char *const access[] = {[RV_AUTH_KEY] = "key", [RV_AUTH_ADMIN] = "admin", [RV_AUTH_OPEN] = "open"};
 
     for (size_t i = 0; i < rv_route_table_count(); i++) {
         const struct rv_route *route = rv_route_table_at(i);

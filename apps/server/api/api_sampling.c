@@ -95,7 +95,7 @@ static void read_stop(struct rv_api_fields *body, struct ruvllm_generate_params 
 /* A token id in decimal as JSON.stringify writes it, so that no id has two spellings; -1 for anything else. */
 static int32_t token_of_key(yyjson_val *key)
 {
-    const char *text = yyjson_get_str(key);
+    const char *text = unsafe_yyjson_get_str(key);
     size_t len = yyjson_get_len(key);
     int64_t id = 0;
 
@@ -111,15 +111,16 @@ static int32_t token_of_key(yyjson_val *key)
 
 static void read_bias(struct rv_api_fields *biases, yyjson_val *key, struct ruvllm_logit_bias *out)
 {
+    const char *name = unsafe_yyjson_get_str(key); // a key is a string, so this is never NULL
+
     out->token = token_of_key(key);
     if (out->token < 0) {
         rv_api_fields_fail(biases->reader, "logit_bias", "invalid_value",
-                           "'logit_bias' has the key \"%.*s\"; keys are token ids in decimal", RV_API_MAX_NAME,
-                           yyjson_get_str(key));
+                           "'logit_bias' has the key \"%.*s\"; keys are token ids in decimal", RV_API_MAX_NAME, name);
         return;
     }
-    rv_api_fields_require(biases, yyjson_get_str(key));
-    rv_api_fields_float(biases, yyjson_get_str(key), -100, 100, &out->bias);
+    rv_api_fields_require(biases, name);
+    rv_api_fields_float(biases, name, -100, 100, &out->bias);
 }
 
 static void read_logit_bias(struct rv_api_fields *body, struct ruvllm_generate_params *p)
