@@ -10,6 +10,8 @@ import { models, program } from "./server.mjs";
 export const full = process.env.RUVLLM_LOAD === "full";
 // Sanitizers multiply memory and time: there only what is true at any speed is asserted.
 export const sanitized = (process.env.RUVLLM_SANITIZE ?? "") !== "";
+// Threads that share a busy machine wait for each other at every step: the short forms use one.
+export const threads = full ? "2" : "1";
 export const pick = (short, long) => (full ? long : short);
 export const now = () => performance.now();
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { address, descriptors, figure, full, metrics, now, percentile, pick, randomNumbers, requestBytes, sanitized, sleep, small, Wire } from "./load.mjs";
+import { address, descriptors, figure, full, metrics, now, percentile, pick, randomNumbers, requestBytes, sanitized, sleep, small, Wire, threads } from "./load.mjs";
 import { Server } from "./server.mjs";
 
 const rounds = pick(sanitized ? 25 : 38, 1250);
@@ -27,7 +27,7 @@ async function startOne(where, round, i) {
 
 let server, where;
 before(async () => {
-    server = await Server.start([`text=${small}`, "--threads", pick("1", "2"), "--log-level", "error"]);
+    server = await Server.start([`text=${small}`, "--threads", threads, "--log-level", "error"]);
     where = address(server);
 });
 after(async () => assert.deepEqual(await server.stop(), { code: 0, signal: null }));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { address, ask, figure, full, metrics, now, percentile, pick, residentBytes, sanitized, sleep, small } from "./load.mjs";
+import { address, ask, figure, full, metrics, now, percentile, pick, residentBytes, sanitized, sleep, small, threads } from "./load.mjs";
 import { Server } from "./server.mjs";
 
 const sequences = 8;
@@ -12,7 +12,7 @@ const body = { model: "text", prompt: "Once upon a time", max_tokens: 64, ignore
 
 let server, where;
 before(async () => {
-    server = await Server.start([`text=${small}`, "--threads", pick("1", "2"), "--max-sequences", String(sequences), "--max-queue", String(queue), "--log-level", "error"]);
+    server = await Server.start([`text=${small}`, "--threads", threads, "--max-sequences", String(sequences), "--max-queue", String(queue), "--log-level", "error"]);
     where = address(server);
 });
 after(async () => assert.deepEqual(await server.stop(), { code: 0, signal: null }));

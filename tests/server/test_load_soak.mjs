@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { address, ask, cpuSeconds, crowd, descriptors, figure, full, metrics, pick, randomNumbers, requestBytes, residentBytes, sanitized, sleep, small, Wire } from "./load.mjs";
+import { address, ask, cpuSeconds, crowd, descriptors, figure, full, metrics, pick, randomNumbers, requestBytes, residentBytes, sanitized, sleep, small, Wire, threads } from "./load.mjs";
 import { eventually, Server } from "./server.mjs";
 
 const MiB = 1 << 20;
@@ -24,7 +24,7 @@ const shapes = [
 describe("a soak", () => {
     let server, where;
     before(async () => {
-        server = await Server.start([`text=${small}`, "--threads", "2", "--kv-bytes", "64M", "--log-level", "error"]);
+        server = await Server.start([`text=${small}`, "--threads", threads, "--kv-bytes", "64M", "--log-level", "error"]);
         where = address(server);
     });
     after(async () => assert.deepEqual(await server.stop(), { code: 0, signal: null }));

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { address, areaUnderCurve, ask, createKey, crowd, figure, full, median, metrics, pick, randomNumbers, requestBytes, sanitized, small, Wire } from "./load.mjs";
+import { address, areaUnderCurve, ask, createKey, crowd, figure, full, median, metrics, pick, randomNumbers, requestBytes, sanitized, small, Wire, threads } from "./load.mjs";
 import { models, program, Server } from "./server.mjs";
 
 const nTenants = pick(sanitized ? 8 : 16, 64);
@@ -42,7 +42,7 @@ const tenants = [];
 before(async () => {
     admin = createKey(store, "--tenant", "operators", "--admin");
     for (let i = 0; i < nTenants; i++) tenants.push({ canary: canary(i), ...createKey(store, "--tenant", `tenant-${i}`) });
-    server = await Server.start([`text=${small}`, `chat=${models.chat}`, "--threads", "2"], { folder });
+    server = await Server.start([`text=${small}`, `chat=${models.chat}`, "--threads", threads], { folder });
     where = address(server);
     await ask(where, "/v1/chat/completions", { model: "chat", messages: [{ role: "user", content: "x" }], max_tokens: 1 }, { key: admin.key });
 });
