@@ -83,6 +83,13 @@ static enum rv_kv_block_format format_of(enum contender_kind kind)
     return kind == OURS_Q8 ? RV_KV_BLOCK_Q8 : kind == OURS_Q4 ? RV_KV_BLOCK_Q4 : RV_KV_BLOCK_F16;
 }
 
+/* Bytes of one head's keys and values in a block. */
+static size_t head_bytes(const struct contender *c)
+{
+    return rv_kv_block_k_bytes(format_of(c->kind), c->shape->dim) +
+           rv_kv_block_v_bytes(format_of(c->kind), c->shape->dim);
+}
+
 /* Bytes of the keys and values of all heads of one layer. */
 static size_t layer_bytes(const struct contender *c)
 {
@@ -90,15 +97,13 @@ static size_t layer_bytes(const struct contender *c)
 
     return c->kind == NAIVE  ? numbers * 4
            : c->kind == GGML ? numbers * 2
-                             : numbers / TOKENS * rv_kv_block_bytes(format_of(c->kind), TOKENS) / TOKENS;
+                             : (size_t)(c->context / TOKENS) * (size_t)c->shape->n_kv_heads * head_bytes(c);
 }
 
 /* Where the keys of a layer's head begin in a block; the values follow them. */
 static size_t head_offset(const struct contender *c, int32_t layer, int32_t head)
 {
-    size_t bytes = rv_kv_block_bytes(format_of(c->kind), c->shape->dim);
-
-    return ((size_t)layer * (size_t)c->shape->n_kv_heads + (size_t)head) * 2 * bytes;
+    return ((size_t)layer * (size_t)c->shape->n_kv_heads + (size_t)head) * head_bytes(c);
 }
 
 /* Our kernel, as the engine calls it: heads are dealt to the threads in turn. */
@@ -132,7 +137,7 @@ static void run_ours(struct ggml_tensor *dst, int ith, int nth, void *user)
             end[i] = c->context;
         }
         call.k_offset[format] = head_offset(c, layer->index, head);
-        call.v_offset[format] = call.k_offset[format] + rv_kv_block_bytes(format, shape->dim);
+        call.v_offset[format] = call.k_offset[format] + rv_kv_block_k_bytes(format, shape->dim);
         kernel(&call);
     }
 }
@@ -189,9 +194,9 @@ static size_t row_of(int32_t token, int32_t head)
 static void fill_blocks(struct contender *c)
 {
     enum rv_kv_block_format format = format_of(c->kind);
-    size_t bytes = rv_kv_block_bytes(format, c->shape->dim), half_bytes = rv_kv_block_bytes(0, c->shape->dim);
+    size_t k_bytes = rv_kv_block_k_bytes(format, c->shape->dim), half_bytes = rv_kv_block_k_bytes(0, c->shape->dim);
     size_t block_bytes = head_offset(c, c->n_layers, 0);
-    uint8_t *half = allocate(2 * half_bytes), *made = allocate(2 * bytes);
+    uint8_t *half = allocate(2 * half_bytes), *made = allocate(head_bytes(c));
 
     for (int32_t head = 0; head < c->shape->n_kv_heads; head++) {
         for (int32_t kind = 0; kind < N_ROWS / TOKENS; kind++) {
@@ -201,13 +206,13 @@ static void fill_blocks(struct contender *c)
                 rv_kv_block_put(half, half + half_bytes, c->shape->dim, t, k_rows[row], v_rows[row]);
             }
             if (format == RV_KV_BLOCK_F16)
-                memcpy(made, half, 2 * bytes);
+                memcpy(made, half, head_bytes(c));
             else
-                rv_kv_block_convert(RV_KV_BLOCK_F16, half, half + half_bytes, format, made, made + bytes,
+                rv_kv_block_convert(RV_KV_BLOCK_F16, half, half + half_bytes, format, made, made + k_bytes,
                                     c->shape->dim);
             for (int32_t b = kind; b < c->context / TOKENS; b += N_ROWS / TOKENS)
                 for (int32_t layer = 0; layer < c->n_layers; layer++)
-                    memcpy(c->memory + (size_t)b * block_bytes + head_offset(c, layer, head), made, 2 * bytes);
+                    memcpy(c->memory + (size_t)b * block_bytes + head_offset(c, layer, head), made, head_bytes(c));
         }
     }
     c->blocks = allocate((size_t)(c->context / TOKENS) * sizeof(*c->blocks));

@@ -4,16 +4,16 @@
  *     bench_serving MODEL capacity     sequences held at once in 256 MiB, beside what an F16 cache of cells would hold
  *     bench_serving MODEL prefix       time to the first token when 2,000 tokens are shared, and when they are not
  *     bench_serving MODEL latency      a short prompt that comes while 8,000 tokens are read
- *     bench_serving MODEL paged        one sequence over blocks beside the same over cells (ruvllm_generate)
- *     bench_serving MODEL migration    decoding with tiers beside decoding in F16 only, and the time of converting
- * blocks bench_serving MODEL needle       a fact in 20 depths of a long text, recalled with tiers and with F16
+ *     bench_serving MODEL paged        one sequence over blocks beside the same over cells
+ *     bench_serving MODEL migration    decoding with tiers beside decoding in F16 only; the time of converting blocks
+ *     bench_serving MODEL needle       a fact in 20 depths of a long text, recalled with tiers and with F16
  */
 #include "ruvllm.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "kv/kv_seq.h"
+#include "engine/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,57 +291,112 @@ static void latency(const char *path)
 
 /* ---- paged ---------------------------------------------------------------------------------- */
 
-static double cells_rate(ruvllm_model *model, const int32_t *tokens, size_t n, int32_t n_answer)
-{
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    struct ruvllm_input input = {.struct_size = sizeof(input), .tokens = tokens, .n_tokens = n};
-    struct ruvllm_response *r;
-    struct ruvllm_error err;
-    double rate;
+/* The same weights computed over cells and over blocks: two decoders, one row a step. */
+struct one_sequence {
+    struct ruvllm_model *model;
+    struct rv_kv_cache *cells;
+    struct rv_block_pool *pool;
+    struct rv_kv_seq seq;
+    struct rv_decoder *over_cells, *over_blocks;
+};
 
-    params.max_tokens = n_answer;
-    params.ignore_eos = true;
-    params.temperature = 0;
-    params.repetition_penalty = 1;
-    if (ruvllm_generate(model, &input, &params, &r, &err))
-        die("generate", &err);
-    rate = 1e6 * n_answer / (double)r->decode_us;
-    ruvllm_response_free(r);
-    return rate;
+enum { ONE_CONTEXT = 512, ONE_PROMPT = 64, ONE_ANSWER = 96 };
+
+static void open_one(struct one_sequence *o, const char *path)
+{
+    struct ruvllm_model_params params = ruvllm_model_params_default();
+    struct rv_tier_policy f16 = rv_tier_policy_single(RV_KV_BLOCK_F16);
+    struct rv_decoder_config config;
+    struct rv_block_pool_config pool;
+    struct ruvllm_error err;
+
+    params.n_threads = N_THREADS;
+    params.max_context = ONE_CONTEXT;
+    if (rv_model_open(&o->model, path, &params, false, &err))
+        die(path, &err);
+    pool = (struct rv_block_pool_config){.n_layers = o->model->hparams.n_layers,
+                                         .n_kv_heads = o->model->hparams.n_kv_heads,
+                                         .head_dim = o->model->hparams.head_dim};
+    pool.budget = rv_block_pool_budget_for(&pool, ONE_CONTEXT / RV_KV_BLOCK_TOKENS);
+    config = (struct rv_decoder_config){.hparams = &o->model->hparams,
+                                        .weights = &o->model->weights,
+                                        .device = o->model->device,
+                                        .max_rows = ONE_PROMPT,
+                                        .max_context = ONE_CONTEXT};
+    if (rv_block_pool_new(&o->pool, &pool, &err) || rv_kv_seq_init(&o->seq, o->pool, &f16, ONE_CONTEXT, &err) ||
+        rv_kv_cache_new(&o->cells, &o->model->hparams, o->model->device, ONE_CONTEXT, &err))
+        die("keys and values", &err);
+    config.pool = o->pool;
+    if (rv_decoder_new(&o->over_blocks, &config, &err))
+        die("decoder", &err);
+    config.pool = NULL;
+    config.kv = o->cells;
+    if (rv_decoder_new(&o->over_cells, &config, &err))
+        die("decoder", &err);
+}
+
+static void close_one(struct one_sequence *o)
+{
+    rv_decoder_free(o->over_cells);
+    rv_decoder_free(o->over_blocks);
+    rv_kv_cache_free(o->cells);
+    rv_kv_seq_release(&o->seq);
+    rv_block_pool_free(o->pool);
+    rv_model_close(o->model);
+}
+
+static void step_one(struct one_sequence *o, bool blocks, const int32_t *tokens, int32_t from, int32_t n)
+{
+    int32_t pos[ONE_PROMPT], zeros[ONE_PROMPT] = {0}, last = n - 1;
+    struct rv_kv_seq *seqs[] = {&o->seq};
+    struct rv_batch batch = {
+        .n_rows = n, .tokens = tokens + from, .pos = pos, .seq = zeros, .seqs = seqs, .out_rows = &last, .n_out = 1};
+    struct ruvllm_error err;
+    float *rows;
+
+    for (int32_t i = 0; i < n; i++)
+        pos[i] = from + i;
+    if (blocks && !rv_kv_seq_reserve(&o->seq, n))
+        die("no room", NULL);
+    if (rv_decoder_run(blocks ? o->over_blocks : o->over_cells, &batch, RV_DECODER_LOGITS, &rows, &err))
+        die("step", &err);
+    if (blocks)
+        rv_kv_seq_advance(&o->seq, n);
+}
+
+/* Microseconds of the steps after the prompt. */
+static double time_one(struct one_sequence *o, bool blocks, const int32_t *tokens)
+{
+    int64_t start;
+
+    rv_kv_seq_clear(&o->seq);
+    rv_kv_cache_seq_trim(o->cells, 0, 0);
+    step_one(o, blocks, tokens, 0, ONE_PROMPT);
+    start = rv_clock_us();
+    for (int32_t i = 0; i < ONE_ANSWER; i++)
+        step_one(o, blocks, tokens, ONE_PROMPT + i, 1);
+    return (double)(rv_clock_us() - start);
 }
 
 static void paged(const char *path)
 {
-    enum { PROMPT = 64, ANSWER = 96 };
-    struct ruvllm_kv_policy f16 = ruvllm_kv_policy_default();
-    struct ruvllm_model_params params = ruvllm_model_params_default();
-    double ratios[ROUNDS], blocks, cells;
-    struct ruvllm_error err;
-    ruvllm_engine *engine;
-    ruvllm_model *model;
+    int32_t tokens[ONE_PROMPT + ONE_ANSWER];
+    struct one_sequence one = {0};
+    double ratios[ROUNDS];
+    struct rv_rng rng;
 
-    f16.cold = RUVLLM_PRECISION_FP16;
-    params.n_threads = N_THREADS;
-    params.max_context = 512;
-    engine = open_engine(path, 512, &f16);
-    if (ruvllm_model_open(&model, path, &params, &err))
-        die(path, &err);
-    for (int i = -1; i < ROUNDS; i++) { // the first one warms up
-        int32_t *tokens = random_tokens(engine, PROMPT, (uint64_t)i + 900);
-        struct ruvllm_response *r;
+    open_one(&one, path);
+    rv_rng_init(&rng, 900);
+    for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++)
+        tokens[i] = (int32_t)rv_rng_below(&rng, (uint64_t)one.model->hparams.n_vocab);
+    for (int i = -1; i < ROUNDS; i++) { // the first one warms up; who goes first changes
+        double first = time_one(&one, i % 2 == 0, tokens), second = time_one(&one, i % 2 != 0, tokens);
 
-        cells = i % 2 ? cells_rate(model, tokens, PROMPT, ANSWER) : 0;
-        r = drain(engine, submit(engine, tokens, PROMPT, ANSWER));
-        blocks = 1e6 * ANSWER / (double)r->decode_us;
-        ruvllm_response_free(r);
-        cells = cells > 0 ? cells : cells_rate(model, tokens, PROMPT, ANSWER);
         if (i >= 0)
-            ratios[i] = blocks / cells;
-        free(tokens);
+            ratios[i] = i % 2 == 0 ? second / first : first / second;
     }
     printf("paged.one_sequence.ratio=%.4f\n", median(ratios, ROUNDS));
-    ruvllm_model_close(model);
-    ruvllm_engine_close(engine);
+    close_one(&one);
 }
 
 /* ---- migration ------------------------------------------------------------------------------ */

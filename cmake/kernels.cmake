@@ -21,4 +21,4 @@ endif()
 
 # Comparisons of floats could raise a trap that nobody asked for, which keeps the compiler from making vector code of
 # the loops that quantise.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/kv_block.c PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/kv_quant.c PROPERTIES COMPILE_OPTIONS -fno-trapping-math)

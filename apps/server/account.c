@@ -122,7 +122,7 @@ void rv_account_call(struct rv_call *call)
     rv_metrics_request(&server->metrics, rv_route_table_index(call->route), call->status ? call->status : 499);
     if (call->generation && call->i_model >= 0)
         count_generation(&server->metrics.models[call->i_model], call);
-    if (server->log && server->config->log_requests)
+    if (server->config->log_level <= RUVLLM_LOG_INFO)
         log_call(call);
     if (server->store && call->route && call->route->access != RV_AUTH_OPEN)
         witness(call);

@@ -23,9 +23,9 @@ void rv_greeting_print(const struct rv_server *server, const char *url, const ch
     fflush(stdout);
 }
 
-void rv_greeting_print_ready(const struct rv_server *server, const char *url, bool has_chat)
+void rv_greeting_print_ready(const struct rv_server *server, const char *url, bool has_chat, bool has_keys)
 {
-    const char *key = server->auth.has_keys ? " -H \"Authorization: Bearer $RUVLLM_KEY\"" : "";
+    const char *key = has_keys ? " -H \"Authorization: Bearer $RUVLLM_KEY\"" : "";
     const char *model = rv_model_set_name(server->models, 0);
 
     printf("Ready. Try:\n");

@@ -2,7 +2,6 @@
 #include "server/model_list.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -58,8 +57,17 @@ static bool has_name(const struct rv_model_list *list, const char *name)
     return false;
 }
 
+static void say_left_out(struct rv_access_log *log, const char *file)
+{
+    char text[300];
+
+    snprintf(text, sizeof(text), "'%.120s' is left out: its name is not one for a model; rename it or use NAME=PATH",
+             file);
+    rv_access_log_message(log, "warn", text);
+}
+
 static ruvllm_status add_entry(struct rv_model_list *list, const char *folder, const char *file,
-                               struct ruvllm_error *err)
+                               struct rv_access_log *log, struct ruvllm_error *err)
 {
     size_t len = strlen(file);
     char path[PATH];
@@ -72,14 +80,15 @@ static ruvllm_status add_entry(struct rv_model_list *list, const char *folder, c
         return RUVLLM_OK;
     rv_serve_model_name(path, name);
     if (!rv_model_set_is_name(name)) {
-        rv_log(RUVLLM_LOG_WARN, "'%s' is left out: its name is not one for a model; rename it or use NAME=PATH", file);
+        say_left_out(log, file);
         return RUVLLM_OK;
     }
     /* One that the command line named comes first, under its own settings. */
     return has_name(list, name) ? RUVLLM_OK : add(list, name, path, err);
 }
 
-static ruvllm_status add_folder(struct rv_model_list *list, const char *folder, struct ruvllm_error *err)
+static ruvllm_status add_folder(struct rv_model_list *list, const char *folder, struct rv_access_log *log,
+                                struct ruvllm_error *err)
 {
     size_t first = list->n;
     DIR *dir = opendir(folder);
@@ -89,14 +98,14 @@ static ruvllm_status add_folder(struct rv_model_list *list, const char *folder, 
     if (!dir)
         return rv_fail_errno(err, errno, "cannot read the models' folder '%s'", folder);
     while (!rc && (entry = readdir(dir)))
-        rc = add_entry(list, folder, entry->d_name, err);
+        rc = add_entry(list, folder, entry->d_name, log, err);
     closedir(dir);
     qsort(list->models + first, list->n - first, sizeof(list->models[0]), compare);
     return rc;
 }
 
 ruvllm_status rv_model_list_init(struct rv_model_list *list, const struct rv_serve_config *config,
-                                 struct ruvllm_error *err)
+                                 struct rv_access_log *log, struct ruvllm_error *err)
 {
     ruvllm_status rc = RUVLLM_OK;
 
@@ -104,7 +113,7 @@ ruvllm_status rv_model_list_init(struct rv_model_list *list, const struct rv_ser
     for (size_t i = 0; !rc && i < config->n_models; i++)
         rc = add(list, config->models[i].name, config->models[i].path, err);
     if (!rc && config->models_dir)
-        rc = add_folder(list, config->models_dir, err);
+        rc = add_folder(list, config->models_dir, log, err);
     if (!rc && list->n == 0)
         rc = rv_fail(err, RUVLLM_NOT_FOUND, "there is no model to serve; name a GGUF file or a folder of them");
     if (rc)

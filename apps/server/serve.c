@@ -9,7 +9,6 @@
 #include "server/serve.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "server/call.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
@@ -46,6 +45,7 @@ struct running {
     sigset_t mask_before;
     struct sigaction pipe_before;
     _Atomic bool is_ending;
+    bool had_keys;              // when it was opened
     bool was_ready;             // the loader's
     struct ruvllm_error failed; // the loader's until it has ended; status OK: it did not
 };
@@ -56,7 +56,7 @@ struct rv_serve_config rv_serve_config_default(void)
                                     .engine = ruvllm_engine_params_default(),
                                     .drain_s = 30,
                                     .max_calls = 20000,
-                                    .log_requests = true};
+                                    .log_level = RUVLLM_LOG_INFO};
 }
 
 /* ---- signals ---------------------------------------------------------------------------------------- */
@@ -108,6 +108,14 @@ static void stop_signals(struct running *r)
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 
+/* A line of the library's, on any thread. */
+static void log_line(void *user, ruvllm_log_level level, const char *line)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+
+    rv_access_log_message(user, names[level], line);
+}
+
 /* On the loader's thread. */
 static void on_loaded(void *user, size_t i_model, ruvllm_status status, const char *message)
 {
@@ -128,7 +136,8 @@ static void on_loaded(void *user, size_t i_model, ruvllm_status status, const ch
     r->was_ready = true;
     engine = rv_model_set_peek(server->models, 0);
     if (engine) {
-        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL);
+        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL,
+                                r->had_keys);
         rv_model_set_release(server->models, 0, false);
     }
     rv_service_manager_notify("READY=1");
@@ -269,7 +278,7 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
                                          .on_loaded = on_loaded,
                                          .user = r};
     struct rv_model_list list;
-    ruvllm_status rc = rv_model_list_init(&list, r->config, err);
+    ruvllm_status rc = rv_model_list_init(&list, r->config, r->server.log, err);
 
     if (rc)
         return rc;
@@ -286,6 +295,8 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
     struct rv_server *s = &r->server;
     ruvllm_status rc = rv_access_log_open(&s->log, STDERR_FILENO, err);
 
+    if (!rc)
+        ruvllm_log_set(r->config->log_level, log_line, s->log);
     rv_rng_init(&s->rng, rv_rng_seed_from_system());
     rv_buf_init(&s->scratch, MAX_PIECE);
     if (!rc)
@@ -302,6 +313,7 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
     if (!rc)
         rc = open_http(r, err);
+    r->had_keys = s->auth.has_keys;
     return rc ? rc : start_signals(r, err);
 }
 
@@ -322,6 +334,7 @@ static void close_all(struct running *r)
     rv_rate_limit_release(&s->rates);
     rv_auth_release(&s->auth);
     ruvllm_store_close(s->store);
+    ruvllm_log_set(RUVLLM_LOG_OFF, NULL, NULL);
     rv_access_log_close(s->log);
     rv_buf_release(&s->scratch);
     rv_free(r->store_path);

@@ -29,7 +29,7 @@ struct rv_serve_config {
     int32_t max_calls; // requests under way of all kinds
     bool is_auto;      // the caller chose settings from the machine: `auto_notes` says which
     const char *auto_notes;
-    bool log_requests; // one JSON line a request on standard error
+    ruvllm_log_level log_level; // INFO and below: also one JSON line a request; all on standard error
 };
 
 struct rv_serve_config rv_serve_config_default(void);

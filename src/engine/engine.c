@@ -271,8 +271,9 @@ static size_t default_budget(const struct ruvllm_model *m)
 {
     size_t half = (size_t)sysconf(_SC_PHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
     size_t blocks = ((size_t)m->max_context + RV_KV_BLOCK_TOKENS - 1) / RV_KV_BLOCK_TOKENS * DEFAULT_CONTEXTS;
-    size_t block = 2 * rv_kv_block_bytes(RV_KV_BLOCK_F16, m->hparams.head_dim) * (size_t)m->hparams.n_kv_heads *
-                   (size_t)m->hparams.n_layers;
+    struct rv_block_pool_config shape = {
+        .n_layers = m->hparams.n_layers, .n_kv_heads = m->hparams.n_kv_heads, .head_dim = m->hparams.head_dim};
+    size_t block = rv_block_pool_budget_for(&shape, 1);
 
     return blocks < half / block ? (blocks + 1) * block : half;
 }

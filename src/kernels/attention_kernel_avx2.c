@@ -1,5 +1,6 @@
 /* The attention kernel in registers of 8 floats: AVX2 with FMA and F16C (Haswell, Zen and later). */
 #include "kernels/attention_kernel.h"
+#include "kernels/kv_quant.h"
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
@@ -40,21 +41,25 @@ static inline lanes lanes_load_bytes(const uint8_t *p)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
-static inline lanes nibble_values(__m256i nibbles)
+/* The codes of eight places, one a byte. */
+static inline lanes nibble_values(__m128i places)
 {
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
+    static const int8_t codes[] = {RV_KV_QUANT_CODES};
+    __m128i values = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)codes), places);
+
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values));
 }
 
 static inline lanes lanes_load_low_nibbles(const uint8_t *p)
 {
-    __m256i both = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
-
-    return nibble_values(_mm256_and_si256(both, _mm256_set1_epi32(15)));
+    return nibble_values(_mm_and_si128(_mm_loadl_epi64((const __m128i *)p), _mm_set1_epi8(15)));
 }
 
 static inline lanes lanes_load_high_nibbles(const uint8_t *p)
 {
-    return nibble_values(_mm256_srli_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), 4));
+    __m128i both = _mm_loadl_epi64((const __m128i *)p);
+
+    return nibble_values(_mm_and_si128(_mm_srli_epi16(both, 4), _mm_set1_epi8(15)));
 }
 
 static inline lanes lanes_add(lanes a, lanes b)

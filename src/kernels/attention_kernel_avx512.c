@@ -1,6 +1,7 @@
 /* The attention kernel in registers of 16 floats: AVX-512 with its byte and short-vector parts (Skylake-X and later).
  */
 #include "kernels/attention_kernel.h"
+#include "kernels/kv_quant.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include <immintrin.h>
@@ -39,10 +40,12 @@ static inline lanes lanes_load_bytes(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-/* A look-up of 16 floats by the low four bits of each lane takes the place of masking, converting and subtracting. */
+/* A look-up of 16 floats by the low four bits of each lane: no masking, no converting. */
 static inline lanes nibble_values(__m512i nibbles)
 {
-    return _mm512_permutexvar_ps(nibbles, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+    static const float codes[] = {RV_KV_QUANT_CODES};
+
+    return _mm512_permutexvar_ps(nibbles, _mm512_loadu_ps(codes));
 }
 
 static inline lanes lanes_load_low_nibbles(const uint8_t *p)

@@ -1,5 +1,6 @@
 /* The attention kernel in registers of 4 floats: NEON as every 64-bit ARM has it. */
 #include "kernels/attention_kernel.h"
+#include "kernels/kv_quant.h"
 
 #if defined(__aarch64__) && defined(__ARM_NEON)
 #include <arm_neon.h>
@@ -55,14 +56,21 @@ static inline lanes lanes_load_bytes(const uint8_t *p)
     return widen(vreinterpret_s8_u8(load_four(p)));
 }
 
+static inline lanes nibble_values(uint8x8_t places)
+{
+    static const int8_t codes[] = {RV_KV_QUANT_CODES};
+
+    return widen(vqtbl1_s8(vld1q_s8(codes), places));
+}
+
 static inline lanes lanes_load_low_nibbles(const uint8_t *p)
 {
-    return widen(vsub_s8(vreinterpret_s8_u8(vand_u8(load_four(p), vdup_n_u8(15))), vdup_n_s8(8)));
+    return nibble_values(vand_u8(load_four(p), vdup_n_u8(15)));
 }
 
 static inline lanes lanes_load_high_nibbles(const uint8_t *p)
 {
-    return widen(vsub_s8(vreinterpret_s8_u8(vshr_n_u8(load_four(p), 4)), vdup_n_s8(8)));
+    return nibble_values(vshr_n_u8(load_four(p), 4));
 }
 
 static inline lanes lanes_add(lanes a, lanes b)

@@ -6,10 +6,14 @@
  *
  * Scores: tokens lie in the lanes, so each register of keys, once loaded and converted, serves all queries of the tile,
  * and no sum crosses lanes. Values: the head's numbers lie in the lanes, and a token's weights are broadcast. Quantised
- * keys are summed as integers over 32 numbers and then take their scale; values give their scale to the weight.
+ * keys are summed as codes over 32 numbers and then take their scale; values give their scale to the weight.
  */
 #ifndef RV_KERNELS_ATTENTION_TILES_H
 #define RV_KERNELS_ATTENTION_TILES_H
+
+#include "kernels/half.h"
+
+#include <string.h>
 
 /*
  * Inlined with constants for `n` and the format: the loops over queries and registers must vanish. Builds that check
@@ -118,7 +122,7 @@ static TILE void score_chunk(enum rv_kv_block_format format, int n, const struct
 }
 
 static TILE void score_quantised(enum rv_kv_block_format format, int n, const struct work *w, const struct part *p,
-                                 int t, struct weights *out)
+                                 const float *base, int t, struct weights *out)
 {
     size_t chunk_bytes = SCALES_BYTES + (size_t)CHUNK * TOKENS / (format == RV_KV_BLOCK_Q8 ? 1 : 2);
     lanes sums[QUERIES][SPAN], scale;
@@ -134,21 +138,47 @@ static TILE void score_quantised(enum rv_kv_block_format format, int n, const st
             for (int i = 0; i < n; i++) {
                 float *score = &out->of[i][t + s * WIDTH];
 
-                lanes_store(score, lanes_fma(sums[i][s], scale, c ? lanes_load(score) : lanes_set(0.0f)));
+                lanes_store(score, lanes_fma(sums[i][s], scale, c ? lanes_load(score) : lanes_set(base[i])));
             }
         }
     }
 }
 
+/* The products of the queries with what the block's keys have in common: where their scores begin. */
+static TILE void score_means(int n, const struct work *w, const struct part *p, float *base)
+{
+    const uint8_t *means = p->k + (size_t)(w->dim / CHUNK) * (SCALES_BYTES + (size_t)CHUNK * TOKENS / 2);
+    lanes sums[QUERIES];
+
+    fetch(means, p->k_ahead);
+    for (int i = 0; i < n; i++)
+        sums[i] = lanes_set(0.0f);
+    for (int32_t d = 0; d < w->dim; d += WIDTH) {
+        uint16_t half;
+        lanes mean;
+
+        memcpy(&half, means + w->dim + d / CHUNK * 2, sizeof(half));
+        mean = lanes_mul(lanes_load_bytes(means + d), lanes_set(rv_half_to_float(half)));
+        for (int i = 0; i < n; i++)
+            sums[i] = lanes_fma(lanes_load(w->call->q[p->i_q + i] + d), mean, sums[i]);
+    }
+    for (int i = 0; i < n; i++)
+        base[i] = lanes_total(sums[i]) * w->call->scale;
+}
+
 static TILE void score(int n, const struct work *w, const struct part *p, struct weights *out)
 {
+    float base[QUERIES] = {0};
+
+    if (p->format == RV_KV_BLOCK_Q4)
+        score_means(n, w, p, base);
     for (int t = 0; t < TOKENS; t += SPAN * WIDTH) {
         if (p->format == RV_KV_BLOCK_F16)
             score_f16(n, w, p, t, out);
         else if (p->format == RV_KV_BLOCK_Q8)
-            score_quantised(RV_KV_BLOCK_Q8, n, w, p, t, out);
+            score_quantised(RV_KV_BLOCK_Q8, n, w, p, base, t, out);
         else
-            score_quantised(RV_KV_BLOCK_Q4, n, w, p, t, out);
+            score_quantised(RV_KV_BLOCK_Q4, n, w, p, base, t, out);
     }
 }
 
@@ -219,27 +249,43 @@ static TILE void combine_f16(int n, const struct work *w, const struct part *p, 
         add_last_values(w, p, weights, d);
 }
 
-static TILE void combine_quantised(enum rv_kv_block_format format, int n, const struct work *w, const struct part *p,
-                                   const struct weights *weights)
+/* The weights of the part's queries times the values' scales. */
+static TILE void scale_weights(int n, const struct part *p, const uint8_t *scales, const struct weights *weights,
+                               struct weights *out)
 {
-    size_t stride = format == RV_KV_BLOCK_Q8 ? (size_t)w->dim : (size_t)w->dim / 2;
-    size_t chunk_bytes = format == RV_KV_BLOCK_Q8 ? CHUNK : CHUNK / 2;
+    fetch(scales, p->v_ahead);
+    for (int t = 0; t < TOKENS; t += WIDTH) {
+        lanes scale = lanes_load_halves(scales + (size_t)t * 2);
+
+        for (int i = 0; i < n; i++)
+            lanes_store(&out->of[i][t], lanes_mul(scale, lanes_load(&weights->of[i][t])));
+    }
+}
+
+static TILE void combine_q8(int n, const struct work *w, const struct part *p, const struct weights *weights)
+{
     int32_t n_chunks = w->dim / CHUNK;
     struct weights scaled;
 
     for (int32_t c = 0; c < n_chunks; c++) {
-        const uint8_t *scales = p->v + (size_t)c * SCALES_BYTES;
-        const uint8_t *values = p->v + (size_t)n_chunks * SCALES_BYTES + (size_t)c * chunk_bytes;
+        const uint8_t *values = p->v + (size_t)n_chunks * SCALES_BYTES + (size_t)c * CHUNK;
 
-        fetch(scales, p->v_ahead);
-        for (int t = 0; t < TOKENS; t += WIDTH) {
-            lanes scale = lanes_load_halves(scales + (size_t)t * 2);
-
-            for (int i = 0; i < n; i++)
-                lanes_store(&scaled.of[i][t], lanes_mul(scale, lanes_load(&weights->of[i][t])));
-        }
+        scale_weights(n, p, p->v + (size_t)c * SCALES_BYTES, weights, &scaled);
         for (int j = 0; j < CHUNK; j += SPAN * WIDTH)
-            add_values(format, n, SPAN, w, p, &scaled, values, stride, c * CHUNK, j);
+            add_values(RV_KV_BLOCK_Q8, n, SPAN, w, p, &scaled, values, (size_t)w->dim, c * CHUNK, j);
+    }
+}
+
+static TILE void combine_q4(int n, const struct work *w, const struct part *p, const struct weights *weights)
+{
+    struct weights scaled;
+
+    scale_weights(n, p, p->v, weights, &scaled);
+    for (int32_t c = 0; c < w->dim / CHUNK; c++) {
+        const uint8_t *values = p->v + SCALES_BYTES + (size_t)c * CHUNK / 2;
+
+        for (int j = 0; j < CHUNK; j += SPAN * WIDTH)
+            add_values(RV_KV_BLOCK_Q4, n, SPAN, w, p, &scaled, values, (size_t)w->dim / 2, c * CHUNK, j);
     }
 }
 
@@ -248,9 +294,9 @@ static TILE void combine(int n, const struct work *w, const struct part *p, cons
     if (p->format == RV_KV_BLOCK_F16)
         combine_f16(n, w, p, weights);
     else if (p->format == RV_KV_BLOCK_Q8)
-        combine_quantised(RV_KV_BLOCK_Q8, n, w, p, weights);
+        combine_q8(n, w, p, weights);
     else
-        combine_quantised(RV_KV_BLOCK_Q4, n, w, p, weights);
+        combine_q4(n, w, p, weights);
 }
 
 #endif

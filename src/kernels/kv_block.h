@@ -5,10 +5,13 @@
  *             keys                                           values
  *     F16     [head_dim][32 tokens]                          [32 tokens][head_dim]
  *     Q8      per 32 dims: 32 scales, [32 dims][32 tokens]   per 32 dims: 32 scales; then [32 tokens][head_dim]
- *     Q4      the same with two dims in a byte: dim j in the low half, j + 16 of the same 32 in the high one
+ *     Q4      per 32 dims: 32 scales, [16 pairs][32 tokens]  32 scales; then [32 tokens][head_dim / 2]
+ *             then head_dim means in bytes, a scale per 32
  *
- * The arithmetic of Q8 and Q4 is that of ggml's Q8_0 and Q4_0 along head_dim: 32 numbers share a half-precision scale,
- * so 32 numbers take 64, 34 and 18 bytes. Q8 and Q4 need a head_dim that 32 divides.
+ * Two numbers share a byte in Q4: dim j in the low half, j + 16 of the same 32 in the high one. Scales are halves. Q8
+ * is the arithmetic of ggml's Q8_0 along head_dim; Q4 keeps what the 32 keys have in common apart (kv_quant.h), and
+ * gives all values of a token one scale. With a head_dim of 64, 32 numbers take 64, 34 and 18 bytes. Q8 and Q4 need a
+ * head_dim that 32 divides.
  */
 #ifndef RV_KERNELS_KV_BLOCK_H
 #define RV_KERNELS_KV_BLOCK_H
@@ -20,8 +23,9 @@ enum { RV_KV_BLOCK_TOKENS = 32 };
 
 enum rv_kv_block_format { RV_KV_BLOCK_F16, RV_KV_BLOCK_Q8, RV_KV_BLOCK_Q4, RV_KV_BLOCK_N_FORMATS };
 
-/* Bytes of the keys of one head; its values take as many. */
-size_t rv_kv_block_bytes(enum rv_kv_block_format format, int32_t head_dim);
+/* Bytes of the keys of one head, and of its values. */
+size_t rv_kv_block_k_bytes(enum rv_kv_block_format format, int32_t head_dim);
+size_t rv_kv_block_v_bytes(enum rv_kv_block_format format, int32_t head_dim);
 /* Writes the token in place `slot` of an F16 block from rows of head_dim floats. */
 void rv_kv_block_put(void *k, void *v, int32_t head_dim, int32_t slot, const float *k_row, const float *v_row);
 /* Reads it back from a block of any format. */

@@ -60,7 +60,7 @@ static ruvllm_status check(const struct rv_plain_attention *c, struct ruvllm_err
 
 static size_t head_bytes(const struct work *w)
 {
-    return rv_kv_block_bytes(RV_KV_BLOCK_F16, w->call->head_dim);
+    return rv_kv_block_k_bytes(RV_KV_BLOCK_F16, w->call->head_dim);
 }
 
 static bool allocate(struct work *w)

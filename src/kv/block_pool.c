@@ -18,7 +18,8 @@ enum { POISON = 0xFF }; // a NaN in half precision, as number and as scale
 struct slab {
     uint8_t *base;
     size_t mapped;
-    size_t head_bytes;  // keys of one head
+    size_t k_bytes;     // keys of one head
+    size_t head_bytes;  // with its values
     size_t block_bytes; // a whole block, in whole pages
     int32_t n_places;
     int32_t n_touched; // places from here on were never used
@@ -77,7 +78,8 @@ static void *map_pages(size_t bytes, struct ruvllm_error *err)
 static size_t bytes_of(const struct rv_block_pool_config *c, enum rv_kv_block_format format)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t bytes = 2 * rv_kv_block_bytes(format, c->head_dim) * (size_t)c->n_kv_heads * (size_t)c->n_layers;
+    size_t head = rv_kv_block_k_bytes(format, c->head_dim) + rv_kv_block_v_bytes(format, c->head_dim);
+    size_t bytes = head * (size_t)c->n_kv_heads * (size_t)c->n_layers;
 
     return (bytes + page - 1) / page * page;
 }
@@ -92,7 +94,8 @@ static ruvllm_status open_slab(struct rv_block_pool *pool, enum rv_kv_block_form
     const struct rv_block_pool_config *c = &pool->config;
     struct slab *s = &pool->slabs[format];
 
-    s->head_bytes = rv_kv_block_bytes(format, c->head_dim);
+    s->k_bytes = rv_kv_block_k_bytes(format, c->head_dim);
+    s->head_bytes = s->k_bytes + rv_kv_block_v_bytes(format, c->head_dim);
     s->block_bytes = bytes_of(c, format);
     s->n_places = (int32_t)(c->budget / s->block_bytes);
     s->spare = rv_calloc((size_t)s->n_places + 1, sizeof(*s->spare));
@@ -272,14 +275,14 @@ int32_t rv_block_pool_copy(struct rv_block_pool *pool, int32_t block)
 static void convert_heads(const struct rv_block_pool *pool, int32_t block, enum rv_kv_block_format format, uint8_t *out)
 {
     enum rv_kv_block_format old = pool->views[block].format;
-    size_t from = pool->slabs[old].head_bytes, to = pool->slabs[format].head_bytes;
+    const struct slab *from = &pool->slabs[old], *to = &pool->slabs[format];
     int32_t n_heads = pool->config.n_layers * pool->config.n_kv_heads;
 
     for (int32_t i = 0; i < n_heads; i++) {
-        const uint8_t *k = pool->views[block].data + 2 * (size_t)i * from;
-        uint8_t *k_out = out + 2 * (size_t)i * to;
+        const uint8_t *k = pool->views[block].data + (size_t)i * from->head_bytes;
+        uint8_t *k_out = out + (size_t)i * to->head_bytes;
 
-        rv_kv_block_convert(old, k, k + from, format, k_out, k_out + to, pool->config.head_dim);
+        rv_kv_block_convert(old, k, k + from->k_bytes, format, k_out, k_out + to->k_bytes, pool->config.head_dim);
     }
 }
 
@@ -321,13 +324,13 @@ uint8_t *rv_block_pool_data(struct rv_block_pool *pool, int32_t block)
 size_t rv_block_pool_k_offset(const struct rv_block_pool *pool, enum rv_kv_block_format format, int32_t layer,
                               int32_t head)
 {
-    return 2 * pool->slabs[format].head_bytes * (size_t)(layer * pool->config.n_kv_heads + head);
+    return pool->slabs[format].head_bytes * (size_t)(layer * pool->config.n_kv_heads + head);
 }
 
 size_t rv_block_pool_v_offset(const struct rv_block_pool *pool, enum rv_kv_block_format format, int32_t layer,
                               int32_t head)
 {
-    return rv_block_pool_k_offset(pool, format, layer, head) + pool->slabs[format].head_bytes;
+    return rv_block_pool_k_offset(pool, format, layer, head) + pool->slabs[format].k_bytes;
 }
 
 /* ---- counts -------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 
 #define MAGIC "RVKV"
 
-enum { VERSION = 1, TOKENS = RV_KV_BLOCK_TOKENS, MAX_BLOCKS = 1 << 20 };
+enum { VERSION = 2, TOKENS = RV_KV_BLOCK_TOKENS, MAX_BLOCKS = 1 << 20 };
 
 struct header {
     char magic[4];

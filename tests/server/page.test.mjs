@@ -19,10 +19,7 @@ const driver = join(deps, "node", "node_modules", "playwright-core", "index.mjs"
 const realUrl = process.env.RUVLLM_SERVER_URL;
 const realKey = process.env.RUVLLM_SERVER_KEY;
 
-if (!existsSync(driver)) {
-    console.error(`\n*** PAGE TEST SKIPPED: '${driver}' is not there; run \`make setup\`\n`);
-    process.exit(77);
-}
+if (!existsSync(driver)) throw new Error(`'${driver}' is not there; run \`make setup\``);
 const { chromium } = await import(pathToFileURL(driver));
 
 let browser, stub, context, page;

@@ -104,9 +104,9 @@ export class Server {
         return this.fetch(path, { method: "POST", body: text, headers: { "content-type": "application/json", ...headers } });
     }
 
-    // The log as objects; every line must be one.
+    // The log as objects; every line must be one, but for what a sanitizer says of code that is not ours.
     log() {
-        return this.said.err.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+        return this.said.err.split("\n").slice(0, -1).filter((line) => !/\/ggml\/|Sanitizer|^ {4}#\d/.test(line)).filter(Boolean).map((line) => JSON.parse(line));
     }
 
     async stop(signal = "SIGTERM") {

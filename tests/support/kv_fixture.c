@@ -13,7 +13,7 @@ enum { LAYERS = 4, HEAD_DIM = 32 };
 
 struct rv_block_pool *kv_fixture_pool(int32_t n_blocks)
 {
-    size_t block = 2 * rv_kv_block_bytes(RV_KV_BLOCK_F16, HEAD_DIM) * LAYERS;
+    size_t block = 2 * rv_kv_block_k_bytes(RV_KV_BLOCK_F16, HEAD_DIM) * LAYERS;
     struct rv_block_pool_config config = {
         .n_layers = LAYERS, .n_kv_heads = 1, .head_dim = HEAD_DIM, .budget = (size_t)n_blocks * block, .poison = true};
     struct rv_block_pool *pool = NULL;
@@ -25,7 +25,7 @@ struct rv_block_pool *kv_fixture_pool(int32_t n_blocks)
 /* Keys and values of the only head. */
 static size_t layer_bytes(enum rv_kv_block_format format)
 {
-    return 2 * rv_kv_block_bytes(format, HEAD_DIM);
+    return rv_kv_block_k_bytes(format, HEAD_DIM) + rv_kv_block_v_bytes(format, HEAD_DIM);
 }
 
 void kv_fixture_write(struct rv_block_pool *pool, int32_t block, int32_t slot, int32_t token)

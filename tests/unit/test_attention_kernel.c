@@ -66,9 +66,12 @@ static void poison_scales(const struct scene *s, enum rv_kv_block_format format,
 {
     size_t bytes = (size_t)(TOKENS - slot) * 2;
 
+    size_t chunk = (size_t)TOKENS * (format == RV_KV_BLOCK_Q8 ? 34 : 18);
+
     for (int32_t c = 0; c < s->call.head_dim / 32; c++) {
-        memset(data + s->call.k_offset[format] + (size_t)c * rv_kv_block_bytes(format, 32) + slot * 2, 0xFF, bytes);
-        memset(data + s->call.v_offset[format] + (size_t)c * TOKENS * 2 + slot * 2, 0xFF, bytes);
+        memset(data + s->call.k_offset[format] + (size_t)c * chunk + slot * 2, 0xFF, bytes);
+        if (format == RV_KV_BLOCK_Q8 || c == 0)
+            memset(data + s->call.v_offset[format] + (size_t)c * TOKENS * 2 + slot * 2, 0xFF, bytes);
     }
 }
 
@@ -76,7 +79,7 @@ static uint8_t *make_block(struct rv_rng *rng, const struct scene *s, enum rv_kv
                            double k_size)
 {
     const struct rv_attention_call *c = &s->call;
-    uint8_t *half = allocate(LEAD + 2 * rv_kv_block_bytes(RV_KV_BLOCK_F16, c->head_dim)), *data;
+    uint8_t *half = allocate(LEAD + 2 * rv_kv_block_k_bytes(RV_KV_BLOCK_F16, c->head_dim)), *data;
     float k[256], v[256];
 
     for (int32_t t = 0; t < n_tokens; t++) {
@@ -86,7 +89,7 @@ static uint8_t *make_block(struct rv_rng *rng, const struct scene *s, enum rv_kv
     }
     if (format == RV_KV_BLOCK_F16)
         return half;
-    data = allocate(LEAD + 2 * rv_kv_block_bytes(format, c->head_dim));
+    data = allocate(LEAD + rv_kv_block_k_bytes(format, c->head_dim) + rv_kv_block_v_bytes(format, c->head_dim));
     rv_kv_block_convert(RV_KV_BLOCK_F16, half + c->k_offset[0], half + c->v_offset[0], format,
                         data + c->k_offset[format], data + c->v_offset[format], c->head_dim);
     if (n_tokens < TOKENS)
@@ -143,7 +146,7 @@ static void scene_init(struct scene *s, struct rv_rng *rng, const struct shape *
                                          .end = s->end};
     for (int format = 0; format < RV_KV_BLOCK_N_FORMATS; format++) {
         s->call.k_offset[format] = LEAD;
-        s->call.v_offset[format] = LEAD + rv_kv_block_bytes((enum rv_kv_block_format)format, shape->dim);
+        s->call.v_offset[format] = LEAD + rv_kv_block_k_bytes((enum rv_kv_block_format)format, shape->dim);
     }
     make_queries(rng, s, shape);
     for (int32_t b = 0; b * TOKENS < shape->length; b++) {

@@ -222,11 +222,11 @@ static void heads_and_layers_do_not_overlap(void **state)
 
     for (int i = 0; i < RV_KV_BLOCK_N_FORMATS; i++) {
         enum rv_kv_block_format format = (enum rv_kv_block_format)i;
-        size_t head = rv_kv_block_bytes(format, 32);
+        size_t k = rv_kv_block_k_bytes(format, 32), v = rv_kv_block_v_bytes(format, 32);
 
-        assert_true(rv_block_pool_v_offset(pool, format, 0, 0) - rv_block_pool_k_offset(pool, format, 0, 0) == head);
-        assert_true(rv_block_pool_k_offset(pool, format, 1, 0) - rv_block_pool_v_offset(pool, format, 0, 0) == head);
-        assert_true(rv_block_pool_v_offset(pool, format, 3, 0) + head <= rv_block_pool_block_bytes(pool, format));
+        assert_true(rv_block_pool_v_offset(pool, format, 0, 0) - rv_block_pool_k_offset(pool, format, 0, 0) == k);
+        assert_true(rv_block_pool_k_offset(pool, format, 1, 0) - rv_block_pool_v_offset(pool, format, 0, 0) == v);
+        assert_true(rv_block_pool_v_offset(pool, format, 3, 0) + v <= rv_block_pool_block_bytes(pool, format));
     }
 }
 
