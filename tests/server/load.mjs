@@ -11,7 +11,7 @@ export const full = process.env.RUVLLM_LOAD === "full";
 // Sanitizers multiply memory and time: there only what is true at any speed is asserted.
 export const sanitized = (process.env.RUVLLM_SANITIZE ?? "") !== "";
 // Threads that share a busy machine wait for each other at every step: the short forms use one.
-export const threads = full ? "2" : "1";
+export const threads = process.env.RUVLLM_LOAD_THREADS ?? (full ? "2" : "1");
 export const pick = (short, long) => (full ? long : short);
 export const now = () => performance.now();
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -54,7 +54,7 @@ describe("slow clients", () => {
         const heads = Array.from({ length: n }, () => drip("GET /healthz HTTP/1.1\r\n", "x-a: b\r\n"));
         const bodies = Array.from({ length: n }, () => drip("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n{", " "));
         const readers = Array.from({ length: n }, idleReader);
-        await sleep(500);
+        await sleep(pick(1000, 4000)); // until they are all there
         const loud = await timesToFirstToken(probes);
         const closed = async (wires) => (await Promise.all(wires.map((wire) => wire.ended))).map((at, i) => at - wires[i].began);
         const headTimes = await closed(heads);
