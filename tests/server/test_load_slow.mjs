@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { Worker } from "node:worker_threads";
 
 import { address, ask, figure, full, metrics, now, percentile, pick, requestBytes, sanitized, sleep, small, Wire } from "./load.mjs";
 import { eventually, Server } from "./server.mjs";
@@ -15,16 +16,11 @@ before(async () => {
 });
 after(async () => assert.deepEqual(await server.stop(), { code: 0, signal: null }));
 
-async function timesToFirstToken(count) {
-    const times = [];
-    for (let i = 0; i < count; i++) {
-        const wire = new Wire(where);
-        wire.send(requestBytes("/v1/completions", { model: "text", prompt: `${i} times`, max_tokens: 4, stream: true, prompt_cache: false }));
-        await wire.until(/data: /);
-        times.push(now() - wire.sentAt);
-        wire.close();
-    }
-    return times;
+let asked = 0;
+function timesToFirstToken(count) {
+    const worker = new Worker(new URL("probe_first_token.mjs", import.meta.url), { workerData: { where, count, from: asked } });
+    asked += count;
+    return new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject));
 }
 
 // A byte of a head, or of a body, every second or so.
@@ -77,7 +73,8 @@ describe("slow clients", () => {
         const late = sanitized ? 20000 : full ? 1500 : 5000;
         assert.ok(Math.min(...headTimes) > 9000 && Math.max(...headTimes) < 10000 + late, "heads");
         assert.ok(Math.min(...bodyTimes) > 29000 && Math.max(...bodyTimes) < 30000 + late, "bodies");
-        assert.ok(readerTime > 29000 && readerTime < 36000 + late, `readers ${readerTime}`);
+        // Theirs runs from the last byte that was taken, and systems take some seconds to fill their buffers.
+        assert.ok(readerTime > 29000 && readerTime < 45000 + late, `readers ${readerTime}`);
         if (full && !sanitized) assert.ok(percentile(loud, 0.99) <= 1.1 * percentile(quiet, 0.99) + 1, "others");
         assert.equal((await ask(where, "/healthz")).status, 200);
     });
