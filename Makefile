@@ -1,12 +1,14 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve parity kv-random install deb clean
+	bench-serve server-load parity kv-random install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MODELS_DIR ?= $(or $(RUVLLM_DEPS_DIR),$(HOME)/.cache/ruvllm-deps)/models
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+SERVER_LOAD := test_load_soak test_load_cancel test_load_overload test_load_slow test_load_end test_load_tenants \
+	test_cve_proxy test_cve_key_timing
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 
 help:
@@ -28,6 +30,7 @@ help:
 	@echo '    make kv-random  a million random operations on blocks, prefix tree and scheduler'
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
+	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
 	@echo 'Figures and installation:'
@@ -93,6 +96,14 @@ bench-serve: build
 
 parity: build
 	ctest --preset release -L slow
+
+# One after the other: each wants the machine for itself. All are run, then the first failure is told.
+server-load: build
+	status=0; for suite in $(SERVER_LOAD); do \
+	    RUVLLM_LOAD=full RUVLLM_KEY_CHECKS=1000000 ctest --test-dir build/release -R "^$$suite$$" -V || status=1; \
+	done; \
+	RUVLLM=build/release/apps/cli/ruvllm RUVLLM_DEPS_DIR=$(patsubst %/models,%,$(MODELS_DIR)) RUVLLM_LOAD=full \
+	    node --test --test-reporter=spec tests/server/test_load_speed.mjs || status=1; exit $$status
 
 kv-random: build
 	RUVLLM_KV_RANDOM_OPS=1000000 build/release/tests/test_kv_random

@@ -143,7 +143,7 @@ static const struct rv_option serving_options[] = {
     {.name = "auto",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct serve_options, is_auto),
-     .help = "Choose memory, threads and device from the machine and the model, and show the choice"},
+     .help = "Choose memory and precision of keys and values from the machine and the model, and show the choice"},
 };
 
 static const struct rv_option keeping_options[] = {
@@ -209,6 +209,11 @@ static int check_usage(const struct serve_options *options, size_t n_models)
         rv_output_error("give both, or let a proxy do TLS", "--tls-cert and --tls-key go together");
         return RV_EXIT_USAGE;
     }
+    if (options->is_auto && n_models == 0) {
+        rv_output_error("ruvllm serve model.gguf --models-dir DIR --auto",
+                        "--auto looks at the first model: name one before the folder");
+        return RV_EXIT_USAGE;
+    }
     return RV_EXIT_OK;
 }
 
@@ -217,7 +222,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     static const ruvllm_precision cold[] = {RUVLLM_PRECISION_Q4, RUVLLM_PRECISION_Q8, RUVLLM_PRECISION_FP16};
 
     *kv = ruvllm_kv_policy_default();
-    kv->cold = cold[options->kv_cold];
+    if (options->kv_cold >= 0)
+        kv->cold = cold[options->kv_cold];
     config->model = options->model.params;
     config->engine.kv = kv;
     config->engine.kv_bytes = options->kv_bytes;
@@ -238,13 +244,13 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->is_auto = options->is_auto;
 }
 
-static int serve(struct rv_serve_config *config)
+static int serve(struct rv_serve_config *config, struct ruvllm_kv_policy *kv, bool is_kv_open)
 {
     char notes[RV_SERVE_AUTO_NOTES] = "";
     struct ruvllm_error err = {0};
 
-    if (config->is_auto && config->n_models > 0) {
-        rv_serve_auto_choose(config, config->models[0].path, notes);
+    if (config->is_auto) {
+        rv_serve_auto_choose(config, config->models[0].path, is_kv_open ? kv : NULL, notes);
         config->auto_notes = notes;
     }
     if (rv_serve(config, &err))
@@ -254,7 +260,8 @@ static int serve(struct rv_serve_config *config)
 
 static int run(int argc, char **argv)
 {
-    struct serve_options options = {.max_sequences = 64, .max_queue = 256, .drain = 30, .log_level = RUVLLM_LOG_INFO};
+    struct serve_options options = {
+        .max_sequences = 64, .max_queue = 256, .drain = 30, .log_level = RUVLLM_LOG_INFO, .kv_cold = -1};
     struct rv_serve_config config = rv_serve_config_default();
     struct ruvllm_kv_policy kv;
     struct model_names *names;
@@ -274,7 +281,7 @@ static int run(int argc, char **argv)
         options.model.params.rope_scaling = (ruvllm_rope_scaling)options.model.rope_scaling;
         fill(&config, &options, &kv);
         config.models = names->models;
-        code = serve(&config);
+        code = serve(&config, &kv, options.kv_cold < 0);
     }
     rv_free(names);
     return code;
@@ -293,8 +300,8 @@ const struct rv_command rv_cmd_serve = {
                 "    serve one model at http://127.0.0.1:8080\n"
                 "ruvllm serve small=qwen-0.5b.gguf large=qwen-7b.gguf --idle-unload 600\n"
                 "    two models under names of your own; the second is loaded when asked for\n"
-                "ruvllm serve --models-dir ~/models --memory-budget 12G --auto\n"
-                "    a folder of models, within 12 GiB, settings chosen and shown\n"
+                "ruvllm serve model.gguf --models-dir ~/models --memory-budget 12G --auto\n"
+                "    a folder of models beside it, within 12 GiB, settings chosen and shown\n"
                 "ruvllm serve model.gguf --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem\n"
                 "    for other machines too, over TLS; needs a key in the store\n",
     .groups = groups,

@@ -6,7 +6,11 @@
 
 enum { RV_SERVE_AUTO_NOTES = 400 };
 
-/* Sets threads, device and memory for keys and values where the user left them open. `model_path` is the default's. */
-void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, char notes[RV_SERVE_AUTO_NOTES]);
+/*
+ * Sets memory for keys and values and, unless `kv` is NULL, their precision, where the user left them open; says which
+ * threads and device the engine takes. `model_path` is the default's.
+ */
+void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, struct ruvllm_kv_policy *kv,
+                          char notes[RV_SERVE_AUTO_NOTES]);
 
 #endif

@@ -1,6 +1,7 @@
 /* What is answered on the I/O thread at once: the page, health, metrics. */
 #include "server/handlers.h"
 
+#include "base/alloc.h"
 #include "server/page.h"
 
 #include <string.h>
@@ -60,10 +61,34 @@ static const char *route_method(size_t i_route)
     return rv_route_method_name(rv_route_table_at(i_route)->method);
 }
 
+/* What every model says of itself now. */
+static void view_models(struct rv_server *server, struct rv_metrics_model_view *models)
+{
+    for (size_t i = 0; i < rv_model_set_count(server->models); i++) {
+        ruvllm_engine *engine = rv_model_set_peek(server->models, i);
+
+        models[i].name = rv_model_set_name(server->models, i);
+        models[i].stats.struct_size = sizeof(models[i].stats);
+        if (!engine)
+            continue;
+        models[i].is_loaded = ruvllm_engine_stats_get(engine, &models[i].stats, NULL) == RUVLLM_OK;
+        rv_model_set_release(server->models, i, false);
+    }
+}
+
+static void fail_without_memory(struct rv_call *call)
+{
+    struct rv_api_error err;
+
+    call->retry_after = 1;
+    rv_api_error_http(&err, 503, "no memory for the metrics now; try again later");
+    rv_call_send_error(call, &err);
+}
+
 void rv_handle_metrics(struct rv_call *call)
 {
     struct rv_server *server = call->server;
-    struct rv_metrics_model_view models[RV_MODEL_SET_MAX];
+    struct rv_metrics_model_view *models = rv_calloc(RV_MODEL_SET_MAX, sizeof(*models)); // too large for a stack
     struct ruvllm_witness_stats witness = {.struct_size = sizeof(witness)};
     struct rv_metrics_view view = {.route_name = route_name,
                                    .route_method = route_method,
@@ -73,20 +98,16 @@ void rv_handle_metrics(struct rv_call *call)
                                    .is_draining = atomic_load_explicit(&server->is_draining, memory_order_relaxed)};
     struct rv_buf *out = &server->scratch;
 
-    for (size_t i = 0; i < rv_model_set_count(server->models); i++) {
-        ruvllm_engine *engine = rv_model_set_peek(server->models, i);
-
-        models[i] = (struct rv_metrics_model_view){.name = rv_model_set_name(server->models, i)};
-        models[i].stats.struct_size = sizeof(models[i].stats);
-        if (!engine)
-            continue;
-        models[i].is_loaded = ruvllm_engine_stats_get(engine, &models[i].stats, NULL) == RUVLLM_OK;
-        rv_model_set_release(server->models, i, false);
+    if (!models) {
+        fail_without_memory(call);
+        return;
     }
+    view_models(server, models);
     if (server->store && ruvllm_witness_stats_get(server->store, &witness, NULL) == RUVLLM_OK)
         view.witness_dropped = witness.dropped;
     rv_buf_clear(out);
     rv_metrics_write(&server->metrics, &view, out);
     rv_call_send(call, 200, "text/plain; version=0.0.4; charset=utf-8", out->data, out->len);
     rv_buf_clear(out);
+    rv_free(models);
 }

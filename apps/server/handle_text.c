@@ -64,6 +64,29 @@ bool rv_handle_tokenize(struct rv_call *call)
     return true;
 }
 
+/* False and an error as the reply for a token that is not in the vocabulary: it would vanish without a word. */
+static bool check_tokens(struct rv_call *call, const struct ruvllm_input *input)
+{
+    struct ruvllm_model_info info = {.struct_size = sizeof(info)};
+    struct ruvllm_error err = {0};
+    struct rv_api_error wrong;
+
+    if (ruvllm_model_info_get(model_of(call), &info, &err)) {
+        rv_call_fail_from(call, &err);
+        return false;
+    }
+    for (size_t i = 0; i < input->n_tokens; i++) {
+        if (input->tokens[i] >= 0 && input->tokens[i] < info.n_vocab)
+            continue;
+        rv_api_error_set(&wrong, 400, "invalid_value", "tokens",
+                         "'tokens[%zu]' is %d, and the model's tokens are 0 to %d", i, (int)input->tokens[i],
+                         (int)info.n_vocab - 1);
+        rv_call_fail(call, &wrong);
+        return false;
+    }
+    return true;
+}
+
 bool rv_handle_detokenize(struct rv_call *call)
 {
     enum rv_call_ready ready = rv_call_prepare(call, RV_API_DETOKENIZE);
@@ -75,6 +98,8 @@ bool rv_handle_detokenize(struct rv_call *call)
     if (ready != RV_CALL_READY)
         return ready == RV_CALL_FAILED;
     input = &call->request->inputs[0];
+    if (!check_tokens(call, input))
+        return true;
     if (ruvllm_detokenize(model_of(call), input->tokens, input->n_tokens, call->request->with_special, &text, &len,
                           &err)) {
         rv_call_fail_from(call, &err);

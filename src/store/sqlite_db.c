@@ -114,7 +114,9 @@ ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char *path, int3
         goto fail;
     }
     lower_limits(db->handle);
-    rc = rv_sqlite_db_run(db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", "prepare the connection", err);
+    /* 512 KiB of pages: rows are found by key or written at the end, and a server's memory should not grow for them. */
+    rc = rv_sqlite_db_run(db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-512",
+                          "prepare the connection", err);
     if (rc)
         goto fail;
     *out = db;

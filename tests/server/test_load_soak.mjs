@@ -1,0 +1,94 @@
+// Many requests one after the other: memory and descriptors stay where they are. And 1,000 streams that wait.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+
+import { address, ask, cpuSeconds, crowd, descriptors, figure, full, metrics, pick, randomNumbers, requestBytes, residentBytes, sanitized, sleep, small, Wire, threads } from "./load.mjs";
+import { eventually, Server } from "./server.mjs";
+
+const MiB = 1 << 20;
+const random = randomNumbers(11);
+
+const shapes = [
+    (i) => ["/v1/completions", { model: "text", prompt: `${i} once upon a time`, max_tokens: 8, stream: true }],
+    (i) => ["/v1/completions", { model: "text", prompt: `${i} there was a girl`, max_tokens: 8, n: 2, logprobs: 2 }],
+    (i) => ["/v1/completions", { model: "text", prompt: [1, 403 + (i % 50)], max_tokens: 4, temperature: 1.5, seed: i }],
+    (i) => ["/v1/embeddings", { model: "text", input: `word ${i}` }],
+    (i) => ["/v1/tokenize", { model: "text", prompt: `words and more words ${i}` }],
+    () => ["/v1/completions", { model: "none", prompt: "x" }],
+    () => ["/v1/completions", "{"],
+    () => ["/v1/models", undefined],
+    () => ["/metrics", undefined],
+    () => ["/", undefined],
+];
+
+describe("a soak", () => {
+    let server, where;
+    before(async () => {
+        server = await Server.start([`text=${small}`, "--threads", threads, "--kv-bytes", "64M", "--log-level", "error"]);
+        where = address(server);
+    });
+    after(async () => assert.deepEqual(await server.stop(), { code: 0, signal: null }));
+
+    it("leaves memory and descriptors where they were", async () => {
+        const n = pick(500, 10000);
+        const warm = pick(250, 1000);
+        let wrong = 0;
+        const run = (from, to) => crowd(8, to - from, async (k) => {
+            const [path, body] = shapes[random(shapes.length)](from + k);
+            const { status } = await ask(where, path, body);
+            wrong += ![200, 302, 400, 404].includes(status);
+        });
+        // The budget of keys and values is filled first: it is memory that was promised to be used.
+        await run(0, warm);
+        await sleep(300);
+        const { pid } = server.child;
+        const before = { bytes: residentBytes(pid), files: descriptors(pid), kv: (await metrics(server)).value("ruvllm_kv_bytes_used") };
+        await run(warm, n);
+        await sleep(300);
+        const after = { bytes: residentBytes(pid), files: descriptors(pid), kv: (await metrics(server)).value("ruvllm_kv_bytes_used") };
+        const more = after.bytes - before.bytes;
+        // Blocks that are kept for requests to come are not a leak: they have a budget.
+        const kept = Math.max(0, after.kv - before.kv);
+        figure("soak_requests", n);
+        figure("soak_rss_mib", after.bytes / MiB);
+        figure("soak_rss_more_mib", more / MiB);
+        figure("soak_kv_more_mib", kept / MiB);
+        figure("soak_descriptors_more", after.files - before.files);
+        assert.equal(wrong, 0);
+        assert.ok(after.files <= before.files, "descriptors");
+        if (!sanitized) assert.ok(more - kept <= (full ? 1 : 8) * MiB, `${more} bytes more`);
+    });
+});
+
+describe("streams that wait", () => {
+    it("cost little, and go away when their readers do", async (t) => {
+        const n = sanitized ? 200 : 1000;
+        const server = await Server.start([`text=${small}`, "--threads", "1", "--max-sequences", "1", "--max-queue", String(n + 10), "--log-level", "error"]);
+        t.after(() => server.stop());
+        const where = address(server);
+        const { pid } = server.child;
+        const before = residentBytes(pid);
+        // Every stream asks for all of the context, so that the queue hardly moves while we look.
+        const bytes = requestBytes("/v1/completions", { model: "text", prompt: "Once", max_tokens: 200, ignore_eos: true, stream: true, n: 1 });
+        const wires = [];
+        for (let i = 0; i < n; i += 50) {
+            const some = Array.from({ length: 50 }, () => new Wire(where));
+            await Promise.all(some.map((wire) => wire.open));
+            for (const wire of some) wire.send(bytes);
+            wires.push(...some);
+        }
+        await eventually(async () => (await metrics(server)).calls > n * 0.5, "they are all there", 30000);
+        const seen = await metrics(server);
+        const cpu = cpuSeconds(pid);
+        await sleep(1000);
+        figure("waiting_streams", seen.waiting);
+        figure("waiting_rss_more_mib", (residentBytes(pid) - before) / MiB);
+        figure("waiting_cpu_cores_with_one_running", cpuSeconds(pid) - cpu);
+        if (!sanitized) assert.ok(residentBytes(pid) - before <= 64 * MiB, "memory of waiting streams");
+        for (const wire of wires) wire.close();
+        await eventually(async () => {
+            const { running, waiting, calls, held } = await metrics(server);
+            return running + waiting + calls + held === 0;
+        }, "all is free", 60000);
+    });
+});
