@@ -2,21 +2,21 @@
 
 _ruvllm_words() { # command: its options
     case $1 in
-    run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 -c --ctx -b --batch --device --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    chat) echo '--system --load --json -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 -c --ctx -b --batch --device --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --kv-bytes --kv-cold --max-sequences --max-queue --memory-budget --idle-unload --auto --store --log-level -c --ctx -b --batch --device --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    chat) echo '--system --load --json -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --kv-bytes --kv-cold --max-sequences --max-queue --memory-budget --idle-unload --auto --store --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     pull) echo '--offline --max-size --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     list) echo '--json -h --help' ;;
     rm) echo '-y --yes -h --help' ;;
-    info) echo '--tensors --metadata --template --load --json -m --model --template-sha256 -c --ctx -b --batch --device --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    info) echo '--tensors --metadata --template --load --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     tokenize) echo '-f --file --decode --special --no-bos --chat --ids --json -m --model --template-sha256 -h --help' ;;
-    perplexity) echo '-f --file --chunks --bos --json -m --model --template-sha256 -c --ctx -b --batch --device --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    bench) echo '-p --prompt-tokens -n --gen-tokens -r --rounds -t --threads --json -m --model --template-sha256 -c --ctx -b --batch --device --no-mmap --no-repack --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    perplexity) echo '-f --file --chunks --bos --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    bench) echo '-p --prompt-tokens -n --gen-tokens -r --rounds -t --threads --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     quantize) echo '-t --threads --pure --allow-requantize --force --tensors --json -h --help' ;;
     push) echo '--private --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     key) echo '--tenant --name --rpm --share --admin --expires --json --store -h --help' ;;
     witness) echo '--tenant -m --model --since -n --limit --json --store -h --help' ;;
-    doctor) echo '--json -m --model --template-sha256 -c --ctx -b --batch --device --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    doctor) echo '--json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     version) echo '--json -h --help' ;;
     help) echo '-h --help' ;;
     esac
@@ -45,6 +45,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     run:-c | run:--ctx) echo '@any' ;;
     run:-b | run:--batch) echo '@any' ;;
     run:--device) echo '@any' ;;
+    run:--backend) echo '@any' ;;
+    run:--attention) echo '@any' ;;
     run:-t | run:--threads) echo '@any' ;;
     run:--rope-scaling) echo 'model none linear ntk yarn' ;;
     run:--rope-scale) echo '@any' ;;
@@ -75,6 +77,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     chat:-c | chat:--ctx) echo '@any' ;;
     chat:-b | chat:--batch) echo '@any' ;;
     chat:--device) echo '@any' ;;
+    chat:--backend) echo '@any' ;;
+    chat:--attention) echo '@any' ;;
     chat:-t | chat:--threads) echo '@any' ;;
     chat:--rope-scaling) echo 'model none linear ntk yarn' ;;
     chat:--rope-scale) echo '@any' ;;
@@ -101,6 +105,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     serve:-c | serve:--ctx) echo '@any' ;;
     serve:-b | serve:--batch) echo '@any' ;;
     serve:--device) echo '@any' ;;
+    serve:--backend) echo '@any' ;;
+    serve:--attention) echo '@any' ;;
     serve:-t | serve:--threads) echo '@any' ;;
     serve:--rope-scaling) echo 'model none linear ntk yarn' ;;
     serve:--rope-scale) echo '@any' ;;
@@ -119,6 +125,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     info:-c | info:--ctx) echo '@any' ;;
     info:-b | info:--batch) echo '@any' ;;
     info:--device) echo '@any' ;;
+    info:--backend) echo '@any' ;;
+    info:--attention) echo '@any' ;;
     info:-t | info:--threads) echo '@any' ;;
     info:--rope-scaling) echo 'model none linear ntk yarn' ;;
     info:--rope-scale) echo '@any' ;;
@@ -139,6 +147,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     perplexity:-c | perplexity:--ctx) echo '@any' ;;
     perplexity:-b | perplexity:--batch) echo '@any' ;;
     perplexity:--device) echo '@any' ;;
+    perplexity:--backend) echo '@any' ;;
+    perplexity:--attention) echo '@any' ;;
     perplexity:-t | perplexity:--threads) echo '@any' ;;
     perplexity:--rope-scaling) echo 'model none linear ntk yarn' ;;
     perplexity:--rope-scale) echo '@any' ;;
@@ -157,6 +167,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     bench:-c | bench:--ctx) echo '@any' ;;
     bench:-b | bench:--batch) echo '@any' ;;
     bench:--device) echo '@any' ;;
+    bench:--backend) echo '@any' ;;
+    bench:--attention) echo '@any' ;;
     bench:--rope-scaling) echo 'model none linear ntk yarn' ;;
     bench:--rope-scale) echo '@any' ;;
     bench:--rope-freq-base) echo '@any' ;;
@@ -185,6 +197,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     doctor:-c | doctor:--ctx) echo '@any' ;;
     doctor:-b | doctor:--batch) echo '@any' ;;
     doctor:--device) echo '@any' ;;
+    doctor:--backend) echo '@any' ;;
+    doctor:--attention) echo '@any' ;;
     doctor:-t | doctor:--threads) echo '@any' ;;
     doctor:--rope-scaling) echo 'model none linear ntk yarn' ;;
     doctor:--rope-scale) echo '@any' ;;
