@@ -114,9 +114,7 @@ ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char *path, int3
         goto fail;
     }
     lower_limits(db->handle);
-    /* 512 KiB of pages: rows are found by key or written at the end, and a server's memory should not grow for them. */
-    rc = rv_sqlite_db_run(db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-512",
-                          "prepare the connection", err);
+    rc = rv_sqlite_db_run(db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", "prepare the connection", err);
     if (rc)
         goto fail;
     *out = db;
@@ -153,8 +151,12 @@ ruvllm_status rv_sqlite_db_settle(struct rv_store_db *db, int32_t busy_timeout_m
     ruvllm_status rc = use_wal(db, busy_timeout_ms, err);
     int code;
 
+    /*
+     * 512 KiB of pages: rows are found by key or written at the end, and a server's memory should not grow for them.
+     * Not before the log is there: it reads the schema, which somebody else may just be making.
+     */
     if (!rc)
-        rc = rv_sqlite_db_run(db, "PRAGMA synchronous=FULL", "prepare the connection", err);
+        rc = rv_sqlite_db_run(db, "PRAGMA synchronous=FULL; PRAGMA cache_size=-512", "prepare the connection", err);
     if (rc)
         return rc;
     code = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
