@@ -23,6 +23,8 @@ bool rv_witness_ring_push(struct rv_witness_ring *ring, const struct rv_store_wi
         ring->i_first = (ring->i_first + 1) % ring->cap;
         ring->n--;
     }
+    if (ring->n == 0)
+        ring->i_first = 0; // a log that is written in time touches only the first pages of its buffer
     ring->rows[(ring->i_first + ring->n) % ring->cap] = *row;
     ring->n++;
     return is_full;

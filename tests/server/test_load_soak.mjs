@@ -84,7 +84,8 @@ describe("streams that wait", () => {
         figure("waiting_streams", seen.waiting);
         figure("waiting_rss_more_mib", (residentBytes(pid) - before) / MiB);
         figure("waiting_cpu_cores_with_one_running", cpuSeconds(pid) - cpu);
-        if (!sanitized) assert.ok(residentBytes(pid) - before <= 64 * MiB, "memory of waiting streams");
+        // A stream that waits for its turn holds its request and a sampler for the whole vocabulary, beside its connection.
+        if (!sanitized) assert.ok(residentBytes(pid) - before <= (n * MiB) / 10, "memory of waiting streams");
         for (const wire of wires) wire.close();
         await eventually(async () => {
             const { running, waiting, calls, held } = await metrics(server);

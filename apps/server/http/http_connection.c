@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 enum {
     PIPELINE_MAX = 4096, // bytes of later requests that are read while an answer is under way
@@ -271,9 +272,18 @@ void rv_http_connection_deadline(void *owner)
     }
 }
 
+/* Whether the system holds bytes that were not read yet: a request that came before we said that we end. */
+static bool has_unread(const struct rv_http_connection *connection)
+{
+    int n = 0;
+
+    return connection->fd >= 0 && ioctl(connection->fd, FIONREAD, &n) == 0 && n > 0;
+}
+
 void rv_http_connection_drain(struct rv_http_connection *connection)
 {
-    if (connection->state == RV_HTTP_CONNECTION_IDLE && evbuffer_get_length(input_of(connection)) == 0)
+    if (connection->state == RV_HTTP_CONNECTION_IDLE && evbuffer_get_length(input_of(connection)) == 0 &&
+        !has_unread(connection))
         rv_http_connection_break(connection, RV_HTTP_END_GONE);
 }
 
