@@ -109,7 +109,7 @@ static ruvllm_status read_number(struct rv_store_db *db, const char *sql, int64_
     return rc;
 }
 
-ruvllm_status rv_migration_version(struct rv_store_db *db, int32_t *version, struct ruvllm_error *err)
+static ruvllm_status read_version(struct rv_store_db *db, int32_t *version, struct ruvllm_error *err)
 {
     int64_t stands_on, application, n_tables;
     ruvllm_status rc = read_number(db, "PRAGMA user_version", &stands_on, err);
@@ -131,6 +131,18 @@ ruvllm_status rv_migration_version(struct rv_store_db *db, int32_t *version, str
                             (long long)stands_on, NEWEST);
     *version = (int32_t)stands_on;
     return RUVLLM_OK;
+}
+
+/* All of it as of one moment: between two of its reads another process may be making the tables. */
+ruvllm_status rv_migration_version(struct rv_store_db *db, int32_t *version, struct ruvllm_error *err)
+{
+    bool is_inside = !sqlite3_get_autocommit(db->handle); // a transaction of the caller's
+    ruvllm_status rc = is_inside ? RUVLLM_OK : rv_sqlite_db_run(db, "BEGIN", "begin to read", err);
+
+    if (rc)
+        return rc;
+    rc = read_version(db, version, err);
+    return is_inside ? rc : rv_sqlite_db_end(db, rc, err);
 }
 
 /* One step towards the target, if there is still one to go. */
