@@ -16,13 +16,13 @@ static void describe(struct rv_model_set *set, size_t i, ruvllm_engine *engine, 
     out->is_loaded = true;
     out->architecture = info.architecture;
     out->quantization = info.quantization;
-    out->backend = "native";
+    out->backend = info.backend;
     out->n_params = info.n_params;
     out->context = info.context;
     out->n_embd = info.n_embd;
     out->has_chat_template = info.has_chat_template;
     /* Rows of heads that 32 does not divide stay in 16 bits. */
-    out->has_tiers = info.head_dim % 32 == 0;
+    out->has_tiers = info.has_tiers && info.head_dim % 32 == 0;
 }
 
 bool rv_handle_models(struct rv_call *call)
