@@ -4,7 +4,8 @@
 #   scripts/fuzz.sh gguf 60                 for a minute
 #   scripts/fuzz.sh gguf runs=100000000     for that many executions, shared among the workers
 #
-# FUZZ_WORKERS: processes at once (1). FUZZ_MAX_LEN: longest input tried (4096).
+# FUZZ_WORKERS: processes at once (1). FUZZ_MAX_LEN: longest input tried (4096). FUZZ_BUILT: set where the target is
+# known to be built, so that several may run at once.
 # The working corpus lives in build/fuzz-corpus/<target> and grows there from run to run; nothing is merged back into
 # tests/fuzz/corpus/<target> by itself. What breaks the target is kept in build/fuzz-found/<target>; run it again with
 # build/fuzz/tests/fuzz/fuzz_<target>_replay FILE.
@@ -34,8 +35,10 @@ runs=*)
 *) stop="-max_total_time=$limit" ;;
 esac
 
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -j "${FUZZ_BUILD_JOBS:-2}" --target "fuzz_$target" "fuzz_${target}_replay"
+if [ -z "${FUZZ_BUILT:-}" ]; then
+    cmake --preset fuzz >/dev/null
+    cmake --build --preset fuzz -j "${FUZZ_BUILD_JOBS:-2}" --target "fuzz_$target" "fuzz_${target}_replay"
+fi
 
 corpus=$root/build/fuzz-corpus/$target
 found=$root/build/fuzz-found/$target

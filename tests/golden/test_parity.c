@@ -252,7 +252,9 @@ static void agrees_with_libllama(void **state)
         check_recorded(&parity, &reference);
     reference_release(&reference);
     parity_close(&parity);
-    measure_own_attention(subject, path, tokens, n, &noise);
+    /* Of the large ones a single file is enough: they differ in their weights only. */
+    if (strcmp(subject->group, "tinyllama") != 0 || strstr(subject->name, "q8_0"))
+        measure_own_attention(subject, path, tokens, n, &noise);
     free(sequence);
     free(tokens);
 }
