@@ -2,7 +2,7 @@
  * ruvllm perplexity: how surprised a model is by a text. The method is llama-perplexity's, so that figures compare:
  * the text is tokenised once and cut into chunks of --ctx tokens; each chunk is computed as a sequence of its own,
  * with its first token replaced by BOS where the model has one in front; the second half of each chunk is scored,
- * so that every scored token has at least half a chunk of context.
+ * so that every scored token has at least half a chunk of context. For the same reason ggml's attention is the default.
  */
 #include "commands.h"
 #include "interrupt.h"
@@ -318,6 +318,7 @@ static int run(int argc, char **argv)
 
     rv_model_options_init(&options.model);
     options.model.params.max_context = -1;
+    options.model.params.attention = "ggml"; // rounds as llama-perplexity's does
     if (!rv_options_parse(&rv_cmd_perplexity, &options, argc, argv, &args, &code))
         return code;
     options.has_ctx = options.model.params.max_context >= 0;
@@ -347,7 +348,8 @@ const struct rv_command rv_cmd_perplexity = {
     .summary = "how well a model predicts a text",
     .about = "Scores a text: the lower the perplexity, the better the model predicts it. The text is cut into chunks "
              "of --ctx tokens (default 512 here) and the second half of each is scored, as llama-perplexity does, so "
-             "figures compare. One line per chunk shows the perplexity so far. Ctrl-C ends it with the result so far.",
+             "figures compare; for the same reason attention is ggml's here unless --attention says otherwise. One "
+             "line per chunk shows the perplexity so far. Ctrl-C ends it with the result so far.",
     .examples = "ruvllm perplexity model.gguf -f wiki.test.txt\n"
                 "    the usual measurement\n"
                 "ruvllm perplexity model.gguf -f wiki.test.txt --ctx 256 --chunks 20\n"

@@ -255,8 +255,9 @@ static void an_engine_serves_many_there(void **state)
     struct ruvllm_model_params model_params = ruvllm_model_params_default();
     struct ruvllm_engine_params engine_params = ruvllm_engine_params_default();
     struct ruvllm_model_info info = {.struct_size = sizeof(info)};
-    ruvllm_model *alone = open_on(path, device_name);
+    struct ruvllm_response *served[N];
     ruvllm_engine *engine;
+    ruvllm_model *alone;
     uint64_t ids[N];
 
     (void)state;
@@ -278,20 +279,25 @@ static void an_engine_serves_many_there(void **state)
         assert_ok(ruvllm_engine_submit(engine, &request, &ids[i], err));
     }
     for (int i = 0; i < N; i++) {
-        struct ruvllm_input input = {.struct_size = sizeof(input), .text = prompts[i], .text_len = strlen(prompts[i])};
         struct ruvllm_event event = {.struct_size = sizeof(event)};
-        struct ruvllm_response *own;
 
         do
             assert_ok(ruvllm_engine_next_event(engine, ids[i], 60000, &event, err));
         while (event.type == RUVLLM_EVENT_TEXT);
         assert_int_equal(event.type, RUVLLM_EVENT_DONE);
+        served[i] = event.response;
+    }
+    ruvllm_engine_close(engine); /* before: ggml's client of that device is not for two threads */
+    alone = open_on(path, device_name);
+    for (int i = 0; i < N; i++) {
+        struct ruvllm_input input = {.struct_size = sizeof(input), .text = prompts[i], .text_len = strlen(prompts[i])};
+        struct ruvllm_response *own;
+
         assert_ok(ruvllm_generate(alone, &input, &params, &own, err));
-        assert_string_equal(event.response->text, own->text);
-        ruvllm_response_free(event.response);
+        assert_string_equal(served[i]->text, own->text);
+        ruvllm_response_free(served[i]);
         ruvllm_response_free(own);
     }
-    ruvllm_engine_close(engine);
     ruvllm_model_close(alone);
 }
 
