@@ -28,4 +28,4 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5m --retries=3 \
     CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r -t 2 line <&3 && [[ $line == *' 200 '* ]]"]
 ENTRYPOINT ["ruvllm"]
-CMD ["serve", "--models-dir", "/models", "--listen", "0.0.0.0:8080", "--store", "/state/ruvllm.db", "--auto"]
+CMD ["serve", "--models-dir", "/models", "--listen", "0.0.0.0:8080", "--store", "/state/ruvllm.db"]
