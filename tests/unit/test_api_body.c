@@ -240,6 +240,16 @@ static void without_memory_a_request_is_a_503(void **state)
     rv_free(prompt);
 }
 
+/* The thread sanitizer keeps notes about every byte that is read: there a process grows by more than it takes. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define IS_WATCHED 1
+#endif
+#endif
+#ifndef IS_WATCHED
+#define IS_WATCHED 0
+#endif
+
 static long max_rss_kib(void)
 {
     struct rusage usage;
@@ -263,7 +273,7 @@ static void memory_is_bounded_by_the_body(void **state)
     before = max_rss_kib();
     assert_null(body_parse_text(RV_API_COMPLETION, values));
     assert_non_null(strstr(body_error.message, "values"));
-    assert_true(max_rss_kib() - before < 1024); // refused before memory was taken
+    assert_true(IS_WATCHED || max_rss_kib() - before < 1024); // refused before memory was taken
     request = body_parse_text(RV_API_COMPLETION, tokens);
     assert_non_null(request);
     assert_int_equal(request->inputs[0].n_tokens, RV_API_MAX_VALUES - 8);
@@ -272,7 +282,7 @@ static void memory_is_bounded_by_the_body(void **state)
     assert_non_null(request);
     assert_int_equal(strlen(request->inputs[0].messages[0].content), 57 * RV_API_MAX_PARTS);
     rv_api_request_free(request);
-    assert_true(max_rss_kib() - before < 16 * 1024);
+    assert_true(IS_WATCHED || max_rss_kib() - before < 16 * 1024);
     rv_free(tokens);
     rv_free(values);
     rv_free(parts);
