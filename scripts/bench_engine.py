@@ -33,6 +33,7 @@ def parse_arguments():
     parser.add_argument("--repeats", type=int, default=3, help="runs within a round, their median counts (default 3)")
     parser.add_argument("--prompt", type=int, default=512, help="prompt tokens; 0 leaves the test out")
     parser.add_argument("--gen", type=int, default=128, help="generated tokens; 0 leaves the test out")
+    parser.add_argument("--attention", default="auto", help="whose attention ours is: auto, own or ggml (default auto)")
     parser.add_argument("--quick", action="store_true", help="one round, first model, pp64 and tg16")
     parser.add_argument("--build", default=BUILD, help="build folder to measure")
     parser.add_argument("--check", action="store_true", help="fail when a ratio is below %.2f" % FLOOR)
@@ -55,7 +56,8 @@ def theirs(model, threads, arguments):
 
 def ours(model, threads, arguments):
     out = run([os.path.join(arguments.build, "apps", "cli", "ruvllm"), "bench", model, "-t", str(threads),
-               "-r", str(arguments.repeats), "-p", str(arguments.prompt), "-n", str(arguments.gen), "--json"])
+               "-r", str(arguments.repeats), "-p", str(arguments.prompt), "-n", str(arguments.gen), "--json",
+               "--attention", arguments.attention])
     return {r["test"]: statistics.median(r["tokens_per_second"]) for r in json.loads(out)["results"]}
 
 
