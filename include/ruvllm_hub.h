@@ -73,8 +73,8 @@ RUVLLM_API ruvllm_status ruvllm_hub_push(const char *path, const char *repositor
 /* ---- the folder of models ------------------------------------------------------------------ */
 
 /*
- * RUVLLM_MODELS, else $XDG_DATA_HOME/ruvllm/models, else ~/.local/share/ruvllm/models. *path is freed with
- * ruvllm_free(). The calls below take NULL for it.
+ * RUVLLM_MODELS, else $RUVLLM_CACHE_DIR/models, else $XDG_DATA_HOME/ruvllm/models, else ~/.local/share/ruvllm/models.
+ * *path is freed with ruvllm_free(). The calls below take NULL for it.
  */
 RUVLLM_API ruvllm_status ruvllm_models_dir(char **path, struct ruvllm_error *err);
 

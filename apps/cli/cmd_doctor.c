@@ -6,6 +6,8 @@
 #include "output.h"
 #include "system_facts.h"
 
+#include "ruvllm_hub.h"
+
 #include <ctype.h>
 #include <langinfo.h>
 #include <limits.h>
@@ -132,26 +134,22 @@ static bool is_writable(const char *path)
     return mkdtemp(probe) && rmdir(probe) == 0;
 }
 
-static void check_cache(struct rv_doctor_report *report)
+static void check_models_folder(struct rv_doctor_report *report)
 {
-    const char *set = getenv("RUVLLM_CACHE_DIR"), *home = getenv("HOME");
-    char path[PATH_MAX];
+    struct ruvllm_error err = {0};
+    char *path;
 
-    if (set && *set) {
-        snprintf(path, sizeof(path), "%s", set);
-    } else if (home && *home) {
-        snprintf(path, sizeof(path), "%s/.cache/ruvllm", home);
-    } else {
-        rv_doctor_report_add(report, RV_VERDICT_WARN, "cache folder", "set RUVLLM_CACHE_DIR",
-                             "neither RUVLLM_CACHE_DIR nor HOME is set");
+    if (ruvllm_models_dir(&path, &err)) {
+        rv_doctor_report_add(report, RV_VERDICT_WARN, "models folder", "set RUVLLM_MODELS", "%s", err.message);
         return;
     }
     if (is_writable(path))
-        rv_doctor_report_add(report, RV_VERDICT_OK, "cache folder", NULL, "%.200s is writable", path);
+        rv_doctor_report_add(report, RV_VERDICT_OK, "models folder", NULL, "%.200s is writable", path);
     else
-        rv_doctor_report_add(report, RV_VERDICT_FAIL, "cache folder",
-                             "make it writable, or set RUVLLM_CACHE_DIR to a folder that is",
-                             "%.200s cannot be written", path);
+        rv_doctor_report_add(report, RV_VERDICT_FAIL, "models folder",
+                             "make it writable, or set RUVLLM_MODELS to a folder that is", "%.200s cannot be written",
+                             path);
+    ruvllm_free(path);
 }
 
 static void check_terminal(struct rv_doctor_report *report)
@@ -192,7 +190,7 @@ static void check_machine(struct rv_doctor_report *report, const struct rv_syste
     check_devices(report, options->params.device);
     check_cpu(report, facts, options->params.n_threads);
     check_memory(report, facts);
-    check_cache(report);
+    check_models_folder(report);
     check_terminal(report);
     check_limit(report, "address limit", RLIMIT_AS, (rlim_t)-2, "'ulimit -v unlimited': models are mapped into memory");
     check_limit(report, "open files", RLIMIT_NOFILE, 64, "'ulimit -n 1024'");

@@ -135,8 +135,8 @@ void rv_help_overview(FILE *out, const struct rv_command *const *commands, size_
     heading(out, "Environment");
     fputs("  RUVLLM_DEVICE        where to compute when --device is not given\n"
           "  RUVLLM_LOG_LEVEL     debug, info (the default), warn, error or off\n"
-          "  RUVLLM_CACHE_DIR     where files are kept between runs (~/.cache/ruvllm)\n"
           "  RUVLLM_MODELS        where fetched models are kept (~/.local/share/ruvllm/models)\n"
+          "  RUVLLM_CACHE_DIR     a folder for what is fetched: models are in its models/\n"
           "  HF_ENDPOINT          address of the hub (https://huggingface.co)\n"
           "  HF_TOKEN             what to identify with there; sent to no other host\n"
           "  HF_HUB_OFFLINE       1: ask no hub\n"

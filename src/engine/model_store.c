@@ -24,6 +24,7 @@ static const char PARTIAL[] = ".partial";
 ruvllm_status rv_model_store_root(const char *dir, char **out, struct ruvllm_error *err)
 {
     const char *models = getenv("RUVLLM_MODELS");
+    const char *cache = getenv("RUVLLM_CACHE_DIR");
     const char *data = getenv("XDG_DATA_HOME");
     const char *home = getenv("HOME");
     struct rv_buf path;
@@ -33,6 +34,8 @@ ruvllm_status rv_model_store_root(const char *dir, char **out, struct ruvllm_err
         rv_buf_add_str(&path, dir);
     else if (models && *models)
         rv_buf_add_str(&path, models);
+    else if (cache && *cache)
+        rv_buf_addf(&path, "%s/models", cache);
     else if (data && data[0] == '/')
         rv_buf_addf(&path, "%s/ruvllm/models", data);
     else if (home && home[0] == '/')

@@ -467,7 +467,7 @@ class BenchAndDoctor(unittest.TestCase):
         found = run_json("doctor", MINIMIND, "--json")
         self.assertEqual(found["n_fail"], 0, found)
         topics = {check["topic"] for check in found["checks"]}
-        for topic in ("version", "device", "processor", "memory", "cache folder", "model", "tokenizer", "chat template",
+        for topic in ("version", "device", "processor", "memory", "models folder", "model", "tokenizer", "chat template",
                       "generation"):
             self.assertIn(topic, topics)
         text = run("doctor").stdout.decode()
@@ -476,7 +476,7 @@ class BenchAndDoctor(unittest.TestCase):
     def test_doctor_fails_on_a_bad_machine_or_model(self):
         done = run("doctor", env=environment(RUVLLM_CACHE_DIR="/proc/nowhere"))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("fail  cache folder", done.stdout.decode())
+        self.assertIn("fail  models folder", done.stdout.decode())
         done = run("doctor", os.path.join(DATA, "hostile", "wrap0.gguf"), "--json")
         self.assertEqual(done.returncode, 1)
         self.assertGreaterEqual(json.loads(done.stdout)["n_fail"], 1)
