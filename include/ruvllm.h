@@ -1,10 +1,10 @@
 /*
- * RuvLLM: run GGUF language models on ggml. The public API of libruvllm; the numeric kernels it also offers on plain
- * arrays are in ruvllm_kernels.h.
+ * RuvLLM: run GGUF language models on ggml. The public API of libruvllm. Beside it: ruvllm_kernels.h (numeric kernels
+ * and a key-value cache on plain arrays), ruvllm_store.h (keys, witness log, sessions), ruvllm_hub.h (fetching models).
  *
  * How to read it: errors first (every call that can fail reports the same way), then a model is
  * opened, asked about itself, given input (text, a conversation or token ids) and made to generate; then engines that
- * serve many at once. The last two sections, kernels and a key-value cache, need no model.
+ * serve many at once.
  *
  *     struct ruvllm_error err;
  *     ruvllm_model *model;
