@@ -89,9 +89,9 @@ static int layer_truncate(sqlite3_file *file, sqlite3_int64 size)
 
 static int layer_sync(sqlite3_file *file, int flags)
 {
-    int code = fails_now(SQLITE_IOERR_FSYNC);
-
-    return code ? code : real_of(file)->pMethods->xSync(real_of(file), flags);
+    (void)file;
+    (void)flags;
+    return fails_now(SQLITE_IOERR_FSYNC); // nobody pulls the plug here: the real one would only take time
 }
 
 static int layer_size(sqlite3_file *file, sqlite3_int64 *size)
