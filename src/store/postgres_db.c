@@ -44,15 +44,18 @@ static ruvllm_status status_of(const char *state)
 ruvllm_status rv_postgres_db_fail(struct rv_store_db *base, const PGresult *result, const char *doing,
                                   struct ruvllm_error *err)
 {
-    PGconn *conn = rv_postgres_db_of(base)->conn;
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *why = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     ruvllm_status status = state ? status_of(state) : RUVLLM_IO;
 
-    if (PQstatus(conn) != CONNECTION_OK)
+    /* Without an SQLSTATE it was not the server who spoke; libpq does not always mark such a connection as bad. */
+    if (!state || PQstatus(db->conn) != CONNECTION_OK || strncmp(state, "57P", 3) == 0 || strncmp(state, "08", 2) == 0)
+        db->is_broken = true;
+    if (db->is_broken)
         status = RUVLLM_IO;
     if (!why)
-        why = PQerrorMessage(conn);
+        why = PQerrorMessage(db->conn);
     return rv_fail_kind(err, status, status == RUVLLM_NO_MEMORY ? RUVLLM_ERROR_OUT_OF_MEMORY : RUVLLM_ERROR_STORAGE,
                         "cannot %s: the database says: %.*s", doing, (int)strcspn(why, "\n"), why);
 }
@@ -80,7 +83,9 @@ static ruvllm_status run(struct rv_store_db *base, const char *sql, const char *
 
 static bool is_lost(const struct rv_store_db *base)
 {
-    return PQstatus(((const struct rv_postgres_db *)base)->conn) != CONNECTION_OK;
+    const struct rv_postgres_db *db = (const struct rv_postgres_db *)base;
+
+    return db->is_broken || PQstatus(db->conn) != CONNECTION_OK;
 }
 
 /* ---- connecting ---------------------------------------------------------------------------- */
@@ -118,7 +123,7 @@ ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing,
     struct rv_postgres_db *db = rv_postgres_db_of(base);
     ruvllm_status rc;
 
-    if (PQstatus(db->conn) == CONNECTION_OK)
+    if (!is_lost(base))
         return RUVLLM_OK;
     if (db->is_inside || rv_clock_us() < db->retry_us)
         return rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot %s: the database is away", doing);
@@ -127,10 +132,19 @@ ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing,
     PQreset(db->conn);
     if (PQstatus(db->conn) != CONNECTION_OK)
         return unreachable(db, doing, err);
+    db->is_broken = false;
     rc = prepare(db, err);
     if (rc)
         db->retry_us = rv_clock_us() + RETRY_US;
+    db->is_broken = rc != RUVLLM_OK; // one that is not prepared must not be used
     return rc;
+}
+
+/* What matters comes as a failure; a library does not write to its program's terminal. */
+static void ignore_notice(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
 }
 
 static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, struct ruvllm_error *err)
@@ -148,6 +162,7 @@ static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, stru
     db->conn = PQconnectdbParams(names, values, 1);
     if (!db->conn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
+    PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
     return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, "connect", err);
 }
 

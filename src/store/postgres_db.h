@@ -13,6 +13,7 @@ struct rv_postgres_db {
     struct rv_store_db base; // first: what others hold is a pointer to it
     PGconn *conn;
     bool is_reader;
+    bool is_broken;    // it failed in a way that only a new connection mends
     bool is_inside;    // of a transaction: a connection that is lost there is not made again before its end
     bool is_listening; // for news of generations
     bool has_missed;   // news, while the connection was lost
