@@ -112,26 +112,31 @@ static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err
     return rc;
 }
 
-static ruvllm_status unreachable(struct rv_postgres_db *db, const char *doing, struct ruvllm_error *err)
+/* An attempt that took long, because nobody answers, is not soon made again: somebody waits for each. */
+static ruvllm_status unreachable(struct rv_postgres_db *db, int64_t began_us, const char *doing,
+                                 struct ruvllm_error *err)
 {
-    db->retry_us = rv_clock_us() + RETRY_US;
+    int64_t now = rv_clock_us(), pause = 10 * (now - began_us);
+
+    db->retry_us = now + (pause > RETRY_US ? pause : RETRY_US);
     return rv_postgres_db_fail(&db->base, NULL, doing, err);
 }
 
 ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing, struct ruvllm_error *err)
 {
     struct rv_postgres_db *db = rv_postgres_db_of(base);
+    int64_t began_us = rv_clock_us();
     ruvllm_status rc;
 
     if (!is_lost(base))
         return RUVLLM_OK;
-    if (db->is_inside || rv_clock_us() < db->retry_us)
+    if (db->is_inside || began_us < db->retry_us)
         return rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot %s: the database is away", doing);
     db->has_missed = true;
     db->n_claims = 0; // they ended with the connection
     PQreset(db->conn);
     if (PQstatus(db->conn) != CONNECTION_OK)
-        return unreachable(db, doing, err);
+        return unreachable(db, began_us, doing, err);
     db->is_broken = false;
     rc = prepare(db, err);
     if (rc)
@@ -163,7 +168,7 @@ static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, stru
     if (!db->conn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
-    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, "connect", err);
+    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, rv_clock_us(), "connect", err);
 }
 
 static void close_db(struct rv_store_db *base)

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "store/event_writer.h"
+#include "store/key_memory.h"
 #include "store/sql_db.h"
 #include "store/store_path.h"
 #include "store/store_sqlite.h"
@@ -163,7 +164,10 @@ static ruvllm_status keep(struct ruvllm_store *store, const char *location, cons
         store->spool_path = rv_strdup(params->spool_path);
     else if (store->backend->has_spool)
         rc = rv_store_path_spool(&store->spool_path, err);
-    if (!rc && (!store->location || (store->backend->has_spool && !store->spool_path)))
+    if (store->backend->has_spool)
+        store->key_memory = rv_key_memory_new();
+    if (!rc && (!store->location || (store->backend->has_spool && !store->key_memory) ||
+                (store->backend->has_spool && !store->spool_path)))
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a store");
     return rc;
 }
@@ -224,6 +228,7 @@ void rv_store_close(struct ruvllm_store *store)
     pthread_mutex_destroy(&store->events_lock);
     pthread_mutex_destroy(&store->check_lock);
     pthread_mutex_destroy(&store->lock);
+    rv_key_memory_free(store->key_memory);
     rv_free(store->spool_path);
     rv_free(store->location);
     rv_free(store);

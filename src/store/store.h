@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 struct rv_event_writer;
+struct rv_key_memory;
 struct rv_store_log;
 
 struct ruvllm_store {
@@ -28,8 +29,9 @@ struct ruvllm_store {
     pthread_mutex_t lock;
     struct rv_store_db *db; // guarded by lock
     pthread_mutex_t check_lock;
-    struct rv_store_db *check_db; // guarded by check_lock
-    struct rv_store_log *log;     // has a lock of its own, as the next
+    struct rv_store_db *check_db;     // guarded by check_lock, as the next
+    struct rv_key_memory *key_memory; // NULL: the database is never away
+    struct rv_store_log *log;         // has a lock of its own, as the next
     pthread_mutex_t events_lock;
     struct rv_event_writer *events; // guarded by events_lock until it is there; then it stays
 };

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "store/key_memory.h"
 #include "store/sql_keys.h"
 #include "store/store_name.h"
 #include "store/store_witness.h"
@@ -165,6 +166,27 @@ static ruvllm_key_verdict judge(const struct ruvllm_key_info *info, int64_t now)
     return info->expires && info->expires <= now ? RUVLLM_KEY_EXPIRED : RUVLLM_KEY_VALID;
 }
 
+/* With check_lock held: the key as the database has it or, while that is away, as it had it a few minutes ago. */
+static ruvllm_status find_key(struct ruvllm_store *store, const uint8_t hash[RV_SECRET_BYTES], struct rv_store_key *row,
+                              bool *found, struct ruvllm_error *err)
+{
+    struct ruvllm_error failure = {0};
+    ruvllm_status rc = rv_sql_keys_find(store->check_db, hash, row, found, &failure);
+
+    if (store->key_memory && !rc && *found)
+        rv_key_memory_put(store->key_memory, row, rv_clock_us());
+    else if (store->key_memory && !rc)
+        rv_key_memory_drop(store->key_memory, hash);
+    else if (store->key_memory && rv_sql_db_is_lost(store->check_db) &&
+             rv_key_memory_find(store->key_memory, hash, rv_clock_us(), row)) {
+        *found = true;
+        return RUVLLM_OK;
+    }
+    if (rc && err)
+        *err = failure;
+    return rc;
+}
+
 ruvllm_status rv_store_keys_check(struct ruvllm_store *store, const char *key, size_t key_len,
                                   ruvllm_key_verdict *verdict, struct ruvllm_key_info *info, struct ruvllm_error *err)
 {
@@ -179,7 +201,7 @@ ruvllm_status rv_store_keys_check(struct ruvllm_store *store, const char *key, s
         return RUVLLM_OK;
     rv_secret_hash(hash, key, key_len);
     pthread_mutex_lock(&store->check_lock);
-    rc = rv_sql_keys_find(store->check_db, hash, &row, &found, err);
+    rc = find_key(store, hash, &row, &found, err);
     pthread_mutex_unlock(&store->check_lock);
     /* The index compares byte by byte; what it finds is judged by a comparison that tells nothing by its time. */
     if (rc || !found || !rv_secret_is_equal(row.hash, hash))

@@ -255,15 +255,22 @@ static void other_calls_fail_with_a_sentence_and_work_again(void **state)
     struct ruvllm_error failure = {0};
     struct rv_store_news_listener *listener;
     struct rv_store_news news;
-    char key[RUVLLM_KEY_SIZE];
+    char key[RUVLLM_KEY_SIZE], stranger[RUVLLM_KEY_SIZE];
+    ruvllm_key_verdict verdict;
     uint64_t n;
 
     (void)state;
     store_make_key(store, "acme", key, NULL);
+    memcpy(stranger, key, sizeof(key));
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID);
     assert_ok(rv_store_news_open(&listener, store, err));
     assert_ok(rv_store_news_wait(listener, 0, &news, err));
     store_postgres_stop();
     assert_fails(ruvllm_keys_count(store, &n, &failure), RUVLLM_IO, failure, "cannot count keys");
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID); // it was, a moment ago
+    stranger[5] = stranger[5] == 'x' ? 'y' : 'x';
+    assert_fails(ruvllm_keys_check(store, stranger, sizeof(stranger) - 1, &verdict, NULL, &failure), RUVLLM_IO, failure,
+                 "look up a key");
     assert_int_equal(rv_store_news_wait(listener, 10, &news, &failure), RUVLLM_IO);
     store_postgres_start();
     rest(1100);
