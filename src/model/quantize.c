@@ -355,7 +355,7 @@ static ruvllm_status check_output(const struct work *w, struct ruvllm_error *err
 
 static ruvllm_status open_input(struct work *w, struct ruvllm_error *err)
 {
-    ruvllm_status rc = rv_gguf_map_open(&w->map, w->job->in, err);
+    ruvllm_status rc = rv_model_map_open(&w->map, w->job->in, err);
 
     if (rc)
         return rc;
