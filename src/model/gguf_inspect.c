@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "model/gguf_map.h"
 #include "model/gguf_parse.h"
+#include "model/model_map.h"
 
 #include <math.h>
 #include <stdio.h>
