@@ -459,8 +459,9 @@ static yyjson_mut_val *add_object(yyjson_mut_doc *doc, yyjson_mut_val *parent, c
 static const char *regex_of(const char *pre)
 {
     static const char *const known[][2] = {
-        {"llama-bpe", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-                      "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+        {"llama-bpe",
+         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+         "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
         {"qwen2", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
                   "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
     };
