@@ -146,13 +146,13 @@ static void mutations_are_clean(void **state)
     rv_rng_init(&rng, 25);
     for (int round = 0; round < 3000; round++) {
         struct ruvllm_error fault = {0};
-        int n = 1 + (int)(rv_rng_u64(&rng) % 4);
+        int n = 1 + (int)(rv_rng_next(&rng) % 4);
         ruvllm_status rc;
 
         memcpy(bytes, &prefix, 8);
         memcpy(bytes + 8, good, sizeof(good) - 1);
         for (int i = 0; i < n; i++)
-            bytes[rv_rng_u64(&rng) % sizeof(bytes)] = (unsigned char)rv_rng_u64(&rng);
+            bytes[rv_rng_next(&rng) % sizeof(bytes)] = (unsigned char)rv_rng_next(&rng);
         rc = open_guarded(bytes, sizeof(bytes), sizeof(good), &fault);
         assert_true(rc == RUVLLM_OK || rc == RUVLLM_FORMAT || rc == RUVLLM_UNSUPPORTED);
         assert_true(rc == RUVLLM_OK || fault.message[0]);
