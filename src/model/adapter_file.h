@@ -17,6 +17,8 @@
 #include "base/sha256.h"
 #include "model/adapter.h"
 
+#include "ruvllm_adapter.h"
+
 /* Tensor names of the head's input. */
 #define RV_ADAPTER_FILE_HEAD "head_input"
 
@@ -67,13 +69,6 @@ void rv_adapter_file_base_init(struct rv_adapter_file_base *base, const struct r
 /* A folder is PEFT, anything else GGUF. Messages name the path. */
 RV_CHECKED ruvllm_status rv_adapter_file_open(struct rv_adapter_file **out, const char *path,
                                               const struct rv_adapter_file_base *base, struct ruvllm_error *err);
-/* GGUF in memory the caller keeps alive (tests and fuzzing). */
-RV_CHECKED ruvllm_status rv_adapter_file_open_memory(struct rv_adapter_file **out, const void *data, size_t len,
-                                                     const struct rv_adapter_file_base *base, struct ruvllm_error *err);
-/* The same of a PEFT folder's two files. */
-RV_CHECKED ruvllm_status rv_adapter_file_open_peft(struct rv_adapter_file **out, struct rv_str config,
-                                                   struct rv_str tensors, const struct rv_adapter_file_base *base,
-                                                   struct ruvllm_error *err);
 /* What an adapter in memory would be as a file, in 16 bits. */
 RV_CHECKED ruvllm_status rv_adapter_file_from(struct rv_adapter_file **out, const struct rv_adapter *adapter,
                                               const struct rv_adapter_file_base *base, struct ruvllm_error *err);
@@ -86,19 +81,13 @@ RV_CHECKED ruvllm_status rv_adapter_file_adapter(const struct rv_adapter_file *f
                                                  struct ruvllm_error *err);
 
 /*
- * Whole or not at all: a GGUF file appears at `path` with a rename, a PEFT folder is made beside it and renamed (`path`
- * must not be there). What a format cannot say is UNSUPPORTED: the head's input in PEFT, and in GGUF for a model whose
- * head is its embedding.
+ * Whole or not at all: a GGUF file takes the place of what is at `path` with a rename; a PEFT folder is made under
+ * another name and renamed, and `path` must be free. What a format cannot say is UNSUPPORTED: the head's input in PEFT,
+ * and in GGUF for a model whose head is its embedding.
  */
-RV_CHECKED ruvllm_status rv_adapter_file_write_own(const struct rv_adapter_file *file,
-                                                   const struct rv_adapter_file_base *base, const char *path,
-                                                   struct ruvllm_error *err);
-RV_CHECKED ruvllm_status rv_adapter_file_write_gguf(const struct rv_adapter_file *file,
-                                                    const struct rv_adapter_file_base *base, const char *path,
-                                                    struct ruvllm_error *err);
-RV_CHECKED ruvllm_status rv_adapter_file_write_peft(const struct rv_adapter_file *file,
-                                                    const struct rv_adapter_file_base *base, const char *path,
-                                                    struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_adapter_file_write(const struct rv_adapter_file *file,
+                                               const struct rv_adapter_file_base *base, const char *path,
+                                               ruvllm_adapter_format format, struct ruvllm_error *err);
 
 /* ---- for those who make and read them (adapter_gguf, adapter_peft, adapter_merge) -------------- */
 
@@ -121,9 +110,18 @@ RV_CHECKED ruvllm_status rv_adapter_file_seal(struct rv_adapter_file *file, cons
 /* "blk.3.attn_q.weight", or the head's name. */
 struct rv_str rv_adapter_file_pair_name(const struct rv_adapter_file_base *base,
                                         const struct rv_adapter_file_pair *pair);
-/* Numbers [first, first + n) of a row-major matrix with rows of `row_len`; both whole rows for quantised types. */
+/* Rows of `row_len` numbers each, of any type. */
 void rv_adapter_file_floats(const struct rv_adapter_file_matrix *matrix, int64_t row_len, int64_t first_row,
                             int64_t n_rows, float *out);
 size_t rv_adapter_file_bytes(const struct rv_adapter_file_matrix *matrix, int64_t row_len, int64_t n_rows);
+/* How each of the two in a pair lies in memory. */
+enum rv_adapter_file_side { RV_ADAPTER_FILE_A, RV_ADAPTER_FILE_B };
+struct rv_adapter_file_view {
+    const struct rv_adapter_file_matrix *matrix;
+    int64_t row_len; // the fastest dimension
+    int64_t n_rows;
+};
+struct rv_adapter_file_view rv_adapter_file_side(const struct rv_adapter_file_pair *pair,
+                                                 enum rv_adapter_file_side side);
 
 #endif
