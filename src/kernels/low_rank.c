@@ -350,8 +350,10 @@ bool rv_low_rank_from_matrix(struct rv_low_rank *out, const float *matrix, size_
     size_t k = rank + OVERSAMPLE < narrow ? rank + OVERSAMPLE : narrow;
     double *row = new_numbers(1, n_in), total = 0;
     struct rv_low_rank_loss kept;
-    bool is_done = row && rv_low_rank_init(out, n_out, n_in, k);
+    bool is_done;
 
+    *out = (struct rv_low_rank){0};
+    is_done = row && rv_low_rank_init(out, n_out, n_in, k);
     for (size_t i = 0; is_done && i < n_out; i++) {
         load_row(row, matrix, i, n_in);
         total += dot(row, row, n_in);
