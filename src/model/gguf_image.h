@@ -22,12 +22,12 @@ struct rv_gguf_image_tensor {
     enum ggml_type type;
     int n_dims;
     int64_t ne[4];
-    int i_source;         // the file it lies in; -1: it is made
-    uint64_t source_at;   // its place there
+    int i_source;       // the file it lies in; -1: it is made
+    uint64_t source_at; // its place there
     rv_gguf_image_fill_fn fill;
-    const void *user;     // must stay until the image is mapped
-    uint64_t n_bytes;     // set by rv_gguf_image_tensor
-    uint64_t at;          // its place in the image, set by rv_gguf_image_map
+    const void *user; // must stay until the image is mapped
+    uint64_t n_bytes; // set by rv_gguf_image_tensor
+    uint64_t at;      // its place in the image, set by rv_gguf_image_map
 };
 
 /* A file whose pages become part of the image. */

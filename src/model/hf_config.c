@@ -208,14 +208,14 @@ static ruvllm_status read_layer_types(struct reader *r, struct ruvllm_error *err
         return rv_fail(err, RUVLLM_FORMAT, "'layer_types' of 'config.json' is no list of %u layers",
                        (unsigned)r->config->n_layers);
     if (r->family->has_window)
-        rv_gguf_image_array(r->image, key_of(r, "attention.sliding_window_pattern"), RV_GGUF_I32,
-                            r->config->n_layers);
+        rv_gguf_image_array(r->image, key_of(r, "attention.sliding_window_pattern"), RV_GGUF_I32, r->config->n_layers);
     yyjson_arr_iter_init(types, &iter);
     while ((type = yyjson_arr_iter_next(&iter))) {
         bool has_window = yyjson_equals_str(type, "sliding_attention");
 
         if (!has_window && !yyjson_equals_str(type, "full_attention"))
-            return rv_fail(err, RUVLLM_UNSUPPORTED, "'layer_types' of 'config.json' has a kind of layer not known here");
+            return rv_fail(err, RUVLLM_UNSUPPORTED,
+                           "'layer_types' of 'config.json' has a kind of layer not known here");
         if (has_window && !r->family->has_window)
             return rv_fail(err, RUVLLM_UNSUPPORTED, "a sliding window is not run in '%s' models", r->config->arch);
         if (r->family->has_window)

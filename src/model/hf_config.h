@@ -32,7 +32,7 @@ struct rv_hf_config {
     int32_t bos;                         // -1: not said
     int32_t ends[RV_HF_CONFIG_MAX_ENDS]; // tokens that end an answer
     size_t n_ends;
-    struct rv_hf_config_factors freqs;                    // Llama 3
+    struct rv_hf_config_factors freqs;                   // Llama 3
     struct rv_hf_config_factors long_freqs, short_freqs; // Phi-3
 };
 

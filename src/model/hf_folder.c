@@ -118,7 +118,8 @@ static ruvllm_status list_shards(struct folder *f, struct ruvllm_error *err)
 
         if (!is_plain_name(name))
             return rv_fail(err, RUVLLM_FORMAT, "'%s' names '%s', which is no file of safetensors in this folder",
-                           INDEX_NAME, rv_gguf_value_label(name.data ? name.data : "?", name.data ? name.len : 1, label));
+                           INDEX_NAME,
+                           rv_gguf_value_label(name.data ? name.data : "?", name.data ? name.len : 1, label));
         if (find_shard(f, name) >= 0)
             continue;
         if (f->n_shards == MAX_SHARDS)
@@ -145,8 +146,8 @@ static ruvllm_status check_index(const struct folder *f, struct ruvllm_error *er
         if (strlen(yyjson_get_str(key)) != yyjson_get_len(key) ||
             !rv_safetensors_find(f->shards[i], yyjson_get_str(key)))
             return rv_fail(err, RUVLLM_FORMAT, "tensor '%s' is not in the file '%.*s' the index names",
-                           rv_gguf_value_label(yyjson_get_str(key), yyjson_get_len(key), label),
-                           (int)f->names[i].len, f->names[i].data);
+                           rv_gguf_value_label(yyjson_get_str(key), yyjson_get_len(key), label), (int)f->names[i].len,
+                           f->names[i].data);
     }
     return RUVLLM_OK;
 }

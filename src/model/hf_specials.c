@@ -226,8 +226,8 @@ static ruvllm_status write_template(struct reader *r, int folder, struct ruvllm_
 {
     yyjson_val *value = member(r->own, "chat_template"), *each;
     yyjson_arr_iter iter;
-    bool is_there;
-    ruvllm_status rc = read_template_file(r, folder, &is_there, err);
+    bool is_there = false;
+    ruvllm_status rc = folder >= 0 ? read_template_file(r, folder, &is_there, err) : RUVLLM_OK;
 
     if (rc || is_there || !value)
         return rc;
@@ -256,7 +256,7 @@ ruvllm_status rv_hf_specials_read(const struct rv_hf_tokenizer *tokenizer, const
     struct rv_json_file json;
     ruvllm_status rc;
 
-    if (faccessat(folder, "tokenizer_config.json", F_OK, 0) == 0)
+    if (folder >= 0 && faccessat(folder, "tokenizer_config.json", F_OK, 0) == 0)
         rc = rv_json_file_read(&json, folder, "tokenizer_config.json", CONFIG_MAX, err);
     else
         rc = rv_json_file_parse(&json, "{}", 2, "nothing", err);

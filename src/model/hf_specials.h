@@ -9,8 +9,8 @@
 #include "model/hf_tokenizer.h"
 
 /*
- * Writes them into the image. tokenizer_config.json and chat_template.jinja of the open folder may be missing. A
- * post-processor that does more than put a token before and one behind the text is UNSUPPORTED.
+ * Writes them into the image. tokenizer_config.json and chat_template.jinja of the open folder may be missing, and so
+ * may the folder (-1). A post-processor that does more than put a token before and one behind the text is UNSUPPORTED.
  */
 RV_CHECKED ruvllm_status rv_hf_specials_read(const struct rv_hf_tokenizer *tokenizer, const struct rv_hf_config *config,
                                              int folder, struct rv_gguf_image *image, struct ruvllm_error *err);

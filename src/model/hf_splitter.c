@@ -90,8 +90,8 @@ static bool is_cutting_split(yyjson_val *step)
     yyjson_val *behavior = member(step, "behavior");
     bool invert = yyjson_is_true(member(step, "invert"));
 
-    return is_type(step, "Split") && ((yyjson_equals_str(behavior, "Isolated") && !invert) ||
-                                      (yyjson_equals_str(behavior, "Removed") && invert));
+    return is_type(step, "Split") &&
+           ((yyjson_equals_str(behavior, "Isolated") && !invert) || (yyjson_equals_str(behavior, "Removed") && invert));
 }
 
 static const char *find_pattern(yyjson_val *step, bool whole_words)

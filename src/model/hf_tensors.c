@@ -149,8 +149,8 @@ static const char *take_layer(const char *text, uint32_t *layer)
 }
 
 /* The rule for a name, and its new name; NULL when nobody knows it. */
-static const struct rule *rename_tensor(const struct rv_hf_tensors *tensors, const char *name,
-                                        char out[GGML_MAX_NAME], uint32_t *layer)
+static const struct rule *rename_tensor(const struct rv_hf_tensors *tensors, const char *name, char out[GGML_MAX_NAME],
+                                        uint32_t *layer)
 {
     static const char prefix[] = "model.layers.";
     const struct rule *rule = FIND_RULE(root_rules, name);

@@ -435,21 +435,36 @@ static ruvllm_status read_all(struct reader *r, struct ruvllm_error *err)
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_hf_tokenizer_read(struct rv_hf_tokenizer *out, int folder, int64_t max_tokens,
-                                   struct rv_gguf_image *image, struct ruvllm_error *err)
+static ruvllm_status read_tree(struct rv_hf_tokenizer *out, int64_t max_tokens, struct rv_gguf_image *image,
+                               struct ruvllm_error *err)
 {
-    struct reader r = {.out = out, .image = image, .max_tokens = max_tokens};
+    struct reader r = {.out = out, .image = image, .max_tokens = max_tokens, .root = out->json.root};
     ruvllm_status rc;
 
-    *out = (struct rv_hf_tokenizer){0};
-    rc = rv_json_file_read(&out->json, folder, "tokenizer.json", FILE_MAX, err);
-    if (rc)
-        return rc;
-    r.root = out->json.root;
     r.model = member(r.root, "model");
     rc = read_all(&r, err);
     rv_free(r.merges);
     return rc;
+}
+
+ruvllm_status rv_hf_tokenizer_read(struct rv_hf_tokenizer *out, int folder, int64_t max_tokens,
+                                   struct rv_gguf_image *image, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    *out = (struct rv_hf_tokenizer){0};
+    rc = rv_json_file_read(&out->json, folder, "tokenizer.json", FILE_MAX, err);
+    return rc ? rc : read_tree(out, max_tokens, image, err);
+}
+
+ruvllm_status rv_hf_tokenizer_parse(struct rv_hf_tokenizer *out, const char *text, size_t len, int64_t max_tokens,
+                                    struct rv_gguf_image *image, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    *out = (struct rv_hf_tokenizer){0};
+    rc = rv_json_file_parse(&out->json, text, len, "'tokenizer.json'", err);
+    return rc ? rc : read_tree(out, max_tokens, image, err);
 }
 
 void rv_hf_tokenizer_release(struct rv_hf_tokenizer *tokenizer)

@@ -12,7 +12,7 @@ struct rv_hf_tokenizer {
     int32_t *types;           // as GGUF numbers them
     size_t n_tokens;
     struct rv_str_map ids;
-    bool must_add_bos;  // the vocabulary as it was written always begins with BOS
+    bool must_add_bos;   // the vocabulary as it was written always begins with BOS
     bool swallows_space; // special tokens swallow the white space after them
 };
 
@@ -22,6 +22,10 @@ struct rv_hf_tokenizer {
  */
 RV_CHECKED ruvllm_status rv_hf_tokenizer_read(struct rv_hf_tokenizer *out, int folder, int64_t max_tokens,
                                               struct rv_gguf_image *image, struct ruvllm_error *err);
+/* The same from text[0..len) (tests and fuzzing). */
+RV_CHECKED ruvllm_status rv_hf_tokenizer_parse(struct rv_hf_tokenizer *out, const char *text, size_t len,
+                                               int64_t max_tokens, struct rv_gguf_image *image,
+                                               struct ruvllm_error *err);
 void rv_hf_tokenizer_release(struct rv_hf_tokenizer *tokenizer);
 /* The id of a token, or -1. */
 int32_t rv_hf_tokenizer_find(const struct rv_hf_tokenizer *tokenizer, const char *text, size_t len);

@@ -7,6 +7,8 @@
 
 #include "model/gguf_file.h"
 
+#include <yyjson.h>
+
 struct hf_writer_options {
     int n_shards;          // 0 or 1: one file without an index
     bool merges_as_pairs;  // ["a", "b"] instead of "a b"
@@ -22,5 +24,9 @@ const char *hf_writer_folder(void);
 void hf_writer_model(const char *gguf_path, const char *folder, const struct hf_writer_options *options);
 /* Only tokenizer.json, tokenizer_config.json. */
 void hf_writer_tokenizer(const struct rv_gguf_file *file, const char *folder, const struct hf_writer_options *options);
+
+/* An empty object as the root of a new document, and such a document as a file; it is freed. */
+yyjson_mut_val *hf_writer_root(yyjson_mut_doc **doc);
+void hf_writer_save(yyjson_mut_doc *doc, const char *folder, const char *name);
 
 #endif
