@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { CONTEXT = 128, N_PROMPT = 12, N_ANSWER = 32 };
-static const double MAX_KL = 2e-4;
+static const double MAX_KL = 1e-4;
 static const float CLOSE = 0.02f;
 
 /* A model of ours and one sequence. */
