@@ -8,12 +8,15 @@
 #include "base/clock.h"
 #include "engine/adapter_threads.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     LIST_BUCKETS = 1024, // looked at in one go while listing
-    PATIENCE_US = 250000 // how long requests whose adapters are there may pass one whose are not
+    PATIENCE_US = 250000, // how long requests whose adapters are there may pass one whose are not
+    FILE_PATIENCE_S = 5
 };
 
 static bool is_id(const char *id)
@@ -427,6 +430,27 @@ ruvllm_status rv_adapter_registry_fetch(struct rv_adapter_registry *registry, st
         *err = ticket->error;
     rv_adapter_registry_release(r, ticket);
     return rc;
+}
+
+ruvllm_status rv_adapter_registry_await_file(struct rv_adapter_registry *registry,
+                                             const struct rv_adapter_ticket *ticket, struct ruvllm_error *err)
+{
+    const struct rv_adapter_body *body = ticket->versions[0]->body;
+    struct timespec until;
+    bool has_file;
+    int rc = 0;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += FILE_PATIENCE_S;
+    pthread_mutex_lock(&registry->lock);
+    while (!body->has_file && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&registry->settled, &registry->lock, &until);
+    has_file = body->has_file;
+    pthread_mutex_unlock(&registry->lock);
+    if (has_file)
+        return RUVLLM_OK;
+    return rv_fail_kind(err, RUVLLM_BUSY, RUVLLM_ERROR_ADAPTER,
+                        "the adapter's file is not written yet; try again later");
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@
  * everything stays in memory: what has no room there is refused when it is published, after old generations that
  * nobody uses were forgotten for it.
  *
- * Threads. Every function may be called from any thread, and none of them waits for a disk but rv_adapter_registry_fetch
- * and rv_adapter_registry_close. The registry has two threads of its own. The loader reads what waiting requests need.
+ * Threads. Every function may be called from any thread; none waits for a disk but fetch, await_file, settle and close.
+ * The registry has two threads of its own. The loader reads what waiting requests need.
  * The clerk writes what is new, removes files of what is gone, and frees memory; it alone writes and removes, so a file
  * is never removed after it was written anew. `lock` guards everything; it is held for looking up and linking, never
  * during a callback or while a file is read or written. It may be taken while an engine's lock is held, not the other
@@ -137,6 +137,10 @@ RV_CHECKED ruvllm_status rv_adapter_registry_fetch(struct rv_adapter_registry *r
                                                    struct rv_adapter_ticket *ticket,
                                                    const struct rv_adapter_choice *choices, int32_t n,
                                                    struct ruvllm_error *err);
+/* Waits, a few seconds at most, until the file of a held ticket's first adapter is written; BUSY when it is not. */
+RV_CHECKED ruvllm_status rv_adapter_registry_await_file(struct rv_adapter_registry *registry,
+                                                        const struct rv_adapter_ticket *ticket,
+                                                        struct ruvllm_error *err);
 
 /* As ruvllm_engine_adapter_list. */
 RV_CHECKED ruvllm_status rv_adapter_registry_list(struct rv_adapter_registry *registry, const char *prefix,

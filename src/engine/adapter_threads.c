@@ -295,6 +295,7 @@ static void write_body(struct rv_adapter_registry *r, struct rv_adapter_body *bo
     body->source = NULL;
     body->has_file = true;
     body->file_bytes = n_bytes;
+    pthread_cond_broadcast(&r->settled); // somebody may want this very file
     if (body->is_doomed)
         return;
     r->n_unwritten--;
@@ -340,10 +341,10 @@ void rv_adapter_threads_init(struct rv_adapter_registry *registry)
 
     pthread_mutex_init(&registry->lock, NULL);
     pthread_cond_init(&registry->loader_work, NULL);
-    pthread_cond_init(&registry->settled, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&registry->clerk_work, &attributes);
+    pthread_cond_init(&registry->settled, &attributes);
     pthread_condattr_destroy(&attributes);
 }
 

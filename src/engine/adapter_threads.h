@@ -14,7 +14,7 @@ struct rv_adapter_registry {
     pthread_mutex_t lock;
     pthread_cond_t loader_work; // somebody waits; something was let go or written
     pthread_cond_t clerk_work;
-    pthread_cond_t settled; // a ticket without an owner is ready, or the clerk is done
+    pthread_cond_t settled; // a ticket without an owner is ready, a file is written, or the clerk is done
     pthread_t loader;
     pthread_t clerk;
     bool has_loader;
