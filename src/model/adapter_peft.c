@@ -10,6 +10,7 @@
 #include "model/gguf_map.h"
 #include "model/gguf_value.h"
 #include "model/peft_config.h"
+#include "model/peft_name.h"
 #include "model/safetensors.h"
 
 #include <errno.h>
@@ -25,190 +26,6 @@ enum { PREFIX = 8, MAX_CONFIG = 1 << 20, MAX_PATH = 4096, MAX_NAME = 160 };
 static const char CONFIG_NAME[] = "adapter_config.json";
 static const char TENSORS_NAME[] = "adapter_model.safetensors";
 
-/* ---- names --------------------------------------------------------------------------------- */
-
-static const struct module {
-    const char *name;
-    enum rv_part part;
-    bool is_fused_up; // holds gate and up
-} modules[] = {
-    {"self_attn.q_proj", RV_PART_Q, false}, {"self_attn.k_proj", RV_PART_K, false},
-    {"self_attn.v_proj", RV_PART_V, false}, {"self_attn.qkv_proj", RV_PART_QKV, false},
-    {"self_attn.o_proj", RV_PART_O, false}, {"mlp.gate_proj", RV_PART_GATE, false},
-    {"mlp.up_proj", RV_PART_UP, false},     {"mlp.gate_up_proj", RV_PART_UP, true},
-    {"mlp.down_proj", RV_PART_DOWN, false},
-};
-
-/* What a tensor's name says. */
-struct place {
-    struct rv_str module; // within the model: "model.layers.0.self_attn.q_proj"
-    int32_t layer;
-    enum rv_part part;
-    enum rv_adapter_file_side side;
-};
-
-static bool cut_start(struct rv_str *text, const char *start)
-{
-    size_t len = strlen(start);
-
-    if (text->len < len || memcmp(text->data, start, len) != 0)
-        return false;
-    text->data += len;
-    text->len -= len;
-    return true;
-}
-
-static bool cut_end(struct rv_str *text, const char *end)
-{
-    size_t len = strlen(end);
-
-    if (text->len < len || memcmp(text->data + text->len - len, end, len) != 0)
-        return false;
-    text->len -= len;
-    return true;
-}
-
-static bool contains(struct rv_str text, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (size_t i = 0; i + len <= text.len; i++) {
-        if (memcmp(text.data + i, word, len) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Digits and the dot behind them. */
-static bool cut_number(struct rv_str *text, int32_t *out)
-{
-    size_t n = 0;
-
-    *out = 0;
-    while (n < text->len && n < 6 && text->data[n] >= '0' && text->data[n] <= '9')
-        *out = *out * 10 + (text->data[n++] - '0');
-    if (n == 0 || n == text->len || text->data[n] != '.')
-        return false;
-    text->data += n + 1;
-    text->len -= n + 1;
-    return true;
-}
-
-static ruvllm_status refuse(struct rv_str name, struct ruvllm_error *err)
-{
-    char label[RV_GGUF_VALUE_LABEL];
-
-    rv_gguf_value_label(name.data, name.len, label);
-    if (contains(name, "lora_magnitude_vector"))
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "it is a DoRA adapter (tensor '%s'), which is not supported", label);
-    if (contains(name, "lora_embedding_") || contains(name, "embed_tokens"))
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "it changes the embedding (tensor '%s'), which is not supported",
-                       label);
-    if (contains(name, "lm_head"))
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "it changes the head (tensor '%s'), which is not supported", label);
-    if (contains(name, "modules_to_save") || contains(name, ".bias"))
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "it replaces a module or a bias (tensor '%s'), which is not supported",
-                       label);
-    return rv_fail(err, RUVLLM_FORMAT, "the model has no matrix for tensor '%s': it was made for another base model",
-                   label);
-}
-
-static const struct module *find_module(struct rv_str name)
-{
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        if (name.len == strlen(modules[i].name) && memcmp(name.data, modules[i].name, name.len) == 0)
-            return &modules[i];
-    }
-    return NULL;
-}
-
-static ruvllm_status check_fused(const struct module *module, const struct rv_adapter_file_base *base, int32_t layer,
-                                 struct ruvllm_error *err)
-{
-    const struct rv_gguf_tensor *const *parts = base->manifest->layers[layer];
-    bool is_fused_up = base->hparams->arch->fused_gate_up;
-
-    if (module->part == RV_PART_UP && module->is_fused_up != is_fused_up)
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "it changes '%s', but this base has gate and up %s", module->name,
-                       is_fused_up ? "in one matrix" : "in two matrices");
-    if (!parts[module->part])
-        return rv_fail(err, RUVLLM_UNSUPPORTED,
-                       "it changes '%s', a matrix this base does not have by itself: queries, keys and values, or gate "
-                       "and up, lie %s here",
-                       module->name, parts[RV_PART_QKV] ? "in one" : "apart");
-    if (module->part == RV_PART_QKV && !base->hparams->arch->rope_neox)
-        return rv_fail(err, RUVLLM_UNSUPPORTED,
-                       "it changes '%s' of a family whose files have queries and keys in another order", module->name);
-    return RUVLLM_OK;
-}
-
-static ruvllm_status parse_name(struct rv_str name, const struct rv_adapter_file_base *base, struct place *out,
-                                struct ruvllm_error *err)
-{
-    struct rv_str rest = name;
-    const struct module *module;
-
-    if (!cut_start(&rest, "base_model.model."))
-        return refuse(name, err);
-    out->module = rest;
-    if (cut_end(&rest, ".lora_A.weight"))
-        out->side = RV_ADAPTER_FILE_A;
-    else if (cut_end(&rest, ".lora_B.weight"))
-        out->side = RV_ADAPTER_FILE_B;
-    else
-        return refuse(name, err);
-    out->module.len = rest.len;
-    (void)cut_start(&rest, "model."); // what only the model with a head has around it
-    if (!cut_start(&rest, "layers.") || !cut_number(&rest, &out->layer))
-        return refuse(name, err);
-    module = find_module(rest);
-    if (!module || out->layer >= base->hparams->n_layers)
-        return refuse(name, err);
-    out->part = module->part;
-    return check_fused(module, base, out->layer, err);
-}
-
-/* ---- the order of rows --------------------------------------------------------------------- */
-
-/* Heads whose rows of B are in another order in GGUF; 0: as they are. */
-static int32_t n_turned_heads(const struct rv_adapter_file_base *base, enum rv_part part,
-                              enum rv_adapter_file_side side)
-{
-    if (base->hparams->arch->rope_neox || side == RV_ADAPTER_FILE_A)
-        return 0;
-    return part == RV_PART_Q ? base->hparams->n_heads : part == RV_PART_K ? base->hparams->n_kv_heads : 0;
-}
-
-/* Hugging Face rotates number i of a head with number i + half; GGUF has those two side by side. */
-static void turn_rows(unsigned char *to, const unsigned char *from, size_t row_bytes, int32_t n_heads, int32_t head_dim,
-                      bool into_gguf)
-{
-    size_t half = (size_t)head_dim / 2;
-
-    for (size_t head = 0; head < (size_t)n_heads; head++) {
-        for (size_t i = 0; i < half; i++) {
-            for (size_t j = 0; j < 2; j++) {
-                size_t apart = head * (size_t)head_dim + j * half + i, beside = head * (size_t)head_dim + 2 * i + j;
-
-                memcpy(to + (into_gguf ? beside : apart) * row_bytes, from + (into_gguf ? apart : beside) * row_bytes,
-                       row_bytes);
-            }
-        }
-    }
-}
-
-/* Copies a side's rows into, or out of, GGUF's order. */
-static void copy_rows(void *to, const void *from, const struct rv_adapter_file_view *view, int32_t n_heads,
-                      int32_t head_dim, bool into_gguf)
-{
-    size_t row_bytes = ggml_row_size(view->matrix->type, view->row_len);
-
-    if (n_heads)
-        turn_rows(to, from, row_bytes, n_heads, head_dim, into_gguf);
-    else
-        memcpy(to, from, row_bytes * (size_t)view->n_rows);
-}
-
 /* ---- reading ------------------------------------------------------------------------------- */
 
 static bool is_float_type(enum ggml_type type)
@@ -217,7 +34,7 @@ static bool is_float_type(enum ggml_type type)
 }
 
 static ruvllm_status check_shape(const struct rv_safetensors_tensor *t, const struct rv_adapter_file_pair *pair,
-                                 const struct place *place, struct ruvllm_error *err)
+                                 const struct rv_peft_name *place, struct ruvllm_error *err)
 {
     bool is_a = place->side == RV_ADAPTER_FILE_A;
     int64_t rank = t->shape[is_a ? 0 : 1], width = t->shape[is_a ? 1 : 0], wanted = is_a ? pair->n_in : pair->n_out;
@@ -237,7 +54,7 @@ static ruvllm_status check_shape(const struct rv_safetensors_tensor *t, const st
 
 static ruvllm_status take_matrix(struct rv_adapter_file *file, const struct rv_adapter_file_base *base,
                                  const struct rv_peft_config *config, const struct rv_safetensors_tensor *t,
-                                 const struct place *place, struct ruvllm_error *err)
+                                 const struct rv_peft_name *place, struct ruvllm_error *err)
 {
     struct rv_adapter_file_pair *pair;
     struct rv_adapter_file_matrix *matrix;
@@ -261,7 +78,8 @@ static ruvllm_status take_matrix(struct rv_adapter_file *file, const struct rv_a
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate its %llu bytes", (unsigned long long)t->n_bytes);
     *matrix = (struct rv_adapter_file_matrix){t->type, data};
     view = rv_adapter_file_side(pair, place->side);
-    copy_rows(data, t->data, &view, n_turned_heads(base, place->part, place->side), base->hparams->head_dim, true);
+    rv_peft_name_copy_rows(base, place->part, place->side, data, t->data, ggml_row_size(t->type, view.row_len),
+                           view.n_rows, true);
     return RUVLLM_OK;
 }
 
@@ -273,8 +91,8 @@ static ruvllm_status take_tensors(struct rv_adapter_file *file, const struct rv_
 
     for (size_t i = 0; i < rv_safetensors_n_tensors(tensors); i++) {
         const struct rv_safetensors_tensor *t = rv_safetensors_tensor_at(tensors, i);
-        struct place place;
-        ruvllm_status rc = parse_name(t->name, base, &place, err);
+        struct rv_peft_name place;
+        ruvllm_status rc = rv_peft_name_parse(t->name, base, &place, err);
 
         if (rc)
             return rc;
@@ -406,7 +224,8 @@ static size_t pair_bytes(const struct rv_adapter_file_pair *pair)
            rv_adapter_file_bytes(&pair->b, pair->rank, pair->n_out);
 }
 
-static const struct rv_adapter_file_pair *find_pair(const struct rv_adapter_file *file, const struct place *place)
+static const struct rv_adapter_file_pair *find_pair(const struct rv_adapter_file *file,
+                                                    const struct rv_peft_name *place)
 {
     for (size_t i = 0; i < file->n_layer_pairs; i++) {
         if (file->pairs[i].layer == place->layer && file->pairs[i].part == place->part)
@@ -423,8 +242,8 @@ static ruvllm_status fill_data(const struct rv_adapter_file *file, const struct 
         const struct rv_safetensors_tensor *t = rv_safetensors_tensor_at(layout, i);
         const struct rv_adapter_file_pair *pair;
         struct rv_adapter_file_view view;
-        struct place place;
-        ruvllm_status rc = parse_name(t->name, base, &place, err);
+        struct rv_peft_name place;
+        ruvllm_status rc = rv_peft_name_parse(t->name, base, &place, err);
 
         if (rc)
             return rc;
@@ -433,8 +252,8 @@ static ruvllm_status fill_data(const struct rv_adapter_file *file, const struct 
             view = rv_adapter_file_side(pair, place.side);
         if (!pair || rv_adapter_file_bytes(view.matrix, view.row_len, view.n_rows) != t->n_bytes)
             return rv_fail(err, RUVLLM_FORMAT, "the PEFT header it carries is not that of its content");
-        copy_rows(bytes + ((const unsigned char *)t->data - bytes), view.matrix->data, &view,
-                  n_turned_heads(base, place.part, place.side), base->hparams->head_dim, false);
+        rv_peft_name_copy_rows(base, place.part, place.side, bytes + ((const unsigned char *)t->data - bytes),
+                               view.matrix->data, ggml_row_size(view.matrix->type, view.row_len), view.n_rows, false);
     }
     return RUVLLM_OK;
 }
@@ -495,16 +314,6 @@ static ruvllm_status write_as_it_came(const struct rv_adapter_file *file, const 
 
 /* ---- writing what did not -------------------------------------------------------------------- */
 
-static const char *module_name(const struct rv_adapter_file_base *base, enum rv_part part)
-{
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        if (modules[i].part == part &&
-            (part != RV_PART_UP || modules[i].is_fused_up == base->hparams->arch->fused_gate_up))
-            return modules[i].name;
-    }
-    return NULL;
-}
-
 struct draft {
     struct rv_safetensors_tensor *tensors; // two of each pair
     char (*names)[MAX_NAME];
@@ -527,7 +336,7 @@ static ruvllm_status draft_side(struct draft *draft, const struct rv_adapter_fil
 {
     struct rv_adapter_file_view view = rv_adapter_file_side(pair, side);
     struct rv_adapter_file_matrix floats = {is_float_type(view.matrix->type) ? view.matrix->type : GGML_TYPE_F32, NULL};
-    const char *module = module_name(base, pair->part);
+    const char *module = rv_peft_name_module(base, pair->part);
     size_t n_bytes = rv_adapter_file_bytes(&floats, view.row_len, view.n_rows), i = draft->n;
     void *copy = rv_malloc(n_bytes), *read = NULL;
 
@@ -542,9 +351,8 @@ static ruvllm_status draft_side(struct draft *draft, const struct rv_adapter_fil
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu bytes of numbers", n_bytes);
     if (read)
         rv_adapter_file_floats(view.matrix, view.row_len, 0, view.n_rows, read);
-    floats.data = read ? read : view.matrix->data;
-    view.matrix = &floats;
-    copy_rows(copy, floats.data, &view, n_turned_heads(base, pair->part, side), base->hparams->head_dim, false);
+    rv_peft_name_copy_rows(base, pair->part, side, copy, read ? read : view.matrix->data,
+                           ggml_row_size(floats.type, view.row_len), view.n_rows, false);
     rv_free(read);
     snprintf(draft->names[i], MAX_NAME, "base_model.model.model.layers.%d.%s.lora_%c.weight", pair->layer, module,
              side == RV_ADAPTER_FILE_A ? 'A' : 'B');
@@ -573,7 +381,8 @@ static void add_pattern(struct rv_buf *json, const struct rv_adapter_file *file,
 
         if (is_alpha ? alpha == (double)first->scale * first->rank : pair->rank == first->rank)
             continue;
-        rv_buf_addf(json, "%s\n    \"model.layers.%d.%s\": ", comma, pair->layer, module_name(base, pair->part));
+        rv_buf_addf(json, "%s\n    \"model.layers.%d.%s\": ", comma, pair->layer,
+                    rv_peft_name_module(base, pair->part));
         if (is_alpha)
             rv_buf_addf(json, "%.17g", alpha);
         else
@@ -594,7 +403,7 @@ static void add_targets(struct rv_buf *json, const struct rv_adapter_file *file,
         is_changed[file->pairs[i].part] = true;
     rv_buf_add_str(json, "  \"target_modules\": [");
     for (int part = 0; part < RV_N_PARTS; part++) {
-        const char *name = is_changed[part] ? module_name(base, (enum rv_part)part) : NULL;
+        const char *name = is_changed[part] ? rv_peft_name_module(base, (enum rv_part)part) : NULL;
 
         if (!name)
             continue;
