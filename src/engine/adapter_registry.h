@@ -46,7 +46,7 @@ enum rv_adapter_ticket_state {
     RV_ADAPTER_TICKET_FAILED   // `error` says why
 };
 
-/* What a request has of a registry. The caller's memory, all zero at first; it does not move while anything is pinned. */
+/* What a request has of a registry. The caller's memory, all zero at first; it stays where it is while it has any. */
 struct rv_adapter_ticket {
     int32_t n;
     struct rv_adapter_version *versions[RV_ADAPTER_MIX_MAX];
@@ -69,7 +69,7 @@ struct rv_adapter_registry_config {
     uint64_t max_bytes;                            // one adapter may have an eighth of it
     int32_t max_generations;                       // of an id that requests find; older ones are forgotten
     const struct rv_adapter_registry_files *files; // NULL: none
-    /* A ticket that waited is held or failed. Called without the lock, from the loader or from who withdraws or stops. */
+    /* A ticket that waited is held or failed. Called without the lock, by the loader or by who stops the registry. */
     void (*on_ready)(void *user, struct rv_adapter_ticket *ticket);
     void *user;
 };

@@ -1,7 +1,7 @@
 /*
  * Norms without the matrices: the inner product of s B A and t D C, both changes of one matrix, is the sum over rows i
- * of A and j of C of s t (A_i . C_j) (B_i . D_j), B_i being column i. Sums are doubles: the difference of two generations
- * is small beside either.
+ * of A and j of C of s t (A_i . C_j) (B_i . D_j), B_i being column i. Sums are doubles: the difference of two
+ * generations is small beside either.
  */
 #include "model/adapter_digest.h"
 

@@ -28,8 +28,8 @@ enum { N_CYCLES = 1000, N_PUBLISHED = 60 };
 #endif
 
 static const char *const MODEL = "models/stories15M-f16.gguf";
-static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest with "
-                                "her mother and her old dog. One day she went out to play and saw a";
+static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
+                                "with her mother and her old dog. One day she went out to play and saw a";
 
 /* ---- engines, adapters, answers ----------------------------------------------------------------- */
 
