@@ -5,8 +5,8 @@
  *     adapters.memory.n, .mib, .bytes_each    what the process grew by
  *     adapters.memory.publish_p50_us, _p99    from an adapter in memory to a generation that requests find
  *     adapters.memory.switch_p50_us, _p99     from an id to its adapter, and back: pin, hold, release
- *     adapters.disk.switch_p50_us, _p99       the same for those that are not in memory, files out of the system's cache
- *     adapters.disk.cached_p50_us, _p99       the same with the files in it
+ *     adapters.disk.switch_p50_us, _p99       the same for those that are not in memory, files out of the system's
+ * cache adapters.disk.cached_p50_us, _p99       the same with the files in it
  */
 #include <dirent.h>
 #include <fcntl.h>

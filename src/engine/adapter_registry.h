@@ -103,8 +103,8 @@ void rv_adapter_registry_stop(struct rv_adapter_registry *registry);
 void rv_adapter_registry_close(struct rv_adapter_registry *registry);
 
 /*
- * Makes the adapter, of which a reference is taken, the next generation of the id. CONFLICT, with nothing done, unless the
- * newest is `expected` (0: there is none; -1: whatever it is). Touches no disk: the file is written later, with
+ * Makes the adapter, of which a reference is taken, the next generation of the id. CONFLICT, with nothing done, unless
+ * the newest is `expected` (0: there is none; -1: whatever it is). Touches no disk: the file is written later, with
  * `source`, which becomes the registry's on success only. INVALID for an id that is not 1 to 127 letters, digits and
  * "._-/", TOO_LARGE for an adapter that finds no room; BUSY when it would if the clerk had written more.
  */

@@ -668,8 +668,8 @@ static void generations_are_listed_compared_and_exported(void **state)
     assert_memory_equal(before, after, n_before);
     free(before);
     free(after);
-    assert_fails(ruvllm_engine_adapter_export(engine, "x", 3, out, RUVLLM_ADAPTER_OWN, &error), RUVLLM_NOT_FOUND,
-                 error, "no generation 3");
+    assert_fails(ruvllm_engine_adapter_export(engine, "x", 3, out, RUVLLM_ADAPTER_OWN, &error), RUVLLM_NOT_FOUND, error,
+                 "no generation 3");
     assert_fails(ruvllm_engine_adapter_load(engine, "x", test_data(MODEL), -1, &generation, &error), error.status,
                  error, "cannot load adapter 'x'");
     ruvllm_engine_close(engine);

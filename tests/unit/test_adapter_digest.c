@@ -59,7 +59,8 @@ static double entry(const struct rv_adapter_pair *p, int64_t row, int64_t column
     double sum = 0;
 
     for (int64_t r = 0; r < p->rank; r++)
-        sum += (double)rv_half_to_float(p->b[r * p->n_out + row]) * (double)rv_half_to_float(p->a[r * p->n_in + column]);
+        sum +=
+            (double)rv_half_to_float(p->b[r * p->n_out + row]) * (double)rv_half_to_float(p->a[r * p->n_in + column]);
     return sum * (double)p->scale;
 }
 

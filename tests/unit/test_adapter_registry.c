@@ -589,6 +589,7 @@ static void *race(void *arg)
         ruvllm_status rc;
 
         offer.adapter = adapter_shelf_make(0, (uint64_t)(me->number * N_RACES + me->n_won + me->n_lost + 1));
+        nap(20); // others publish meanwhile
         rc = rv_adapter_registry_publish(me->registry, &offer, &generation, &error);
         rv_adapter_unref(offer.adapter);
         if (rc == RUVLLM_OK) {
@@ -664,8 +665,7 @@ static void *storm(void *arg)
             struct rv_adapter_offer offer = {.id = id, .expected = -1};
             int64_t generation;
 
-            offer.adapter =
-                adapter_shelf_make(which % 3 ? 1 + rv_rng_below(&rng, 30) : 0, 1 + rv_rng_below(&rng, 30));
+            offer.adapter = adapter_shelf_make(which % 3 ? 1 + rv_rng_below(&rng, 30) : 0, 1 + rv_rng_below(&rng, 30));
             if (rv_adapter_registry_publish(me->registry, &offer, &generation, NULL))
                 me->is_right = false;
             rv_adapter_unref(offer.adapter);
