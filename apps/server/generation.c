@@ -71,7 +71,9 @@ static struct rv_generation *make(struct rv_call *call, const struct rv_generati
     make_fingerprint(call, g->fingerprint);
     g->head = (struct rv_api_head){.id = g->id,
                                    .created = (int64_t)time(NULL),
-                                   .model = rv_model_set_name(call->server->models, (size_t)call->i_model),
+                                   .model = call->adapters.is_suffix
+                                                ? call->request->model
+                                                : rv_model_set_name(call->server->models, (size_t)call->i_model),
                                    .fingerprint = g->fingerprint,
                                    .has_usage_chunk = call->request->include_usage};
     return g;

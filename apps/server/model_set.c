@@ -29,6 +29,7 @@ struct entry {
     enum state state;
     bool is_wanted;
     bool was_loaded;
+    bool is_kept;
     ruvllm_engine *engine;
     int32_t n_leases;
     int64_t used_us;
@@ -98,7 +99,8 @@ static struct entry *least_used(struct rv_model_set *set)
     for (size_t i = 0; i < set->n_entries; i++) {
         struct entry *entry = &set->entries[i];
 
-        if (entry->state == READY && entry->n_leases == 0 && (!best || entry->used_us < best->used_us))
+        if (entry->state == READY && !entry->is_kept && entry->n_leases == 0 &&
+            (!best || entry->used_us < best->used_us))
             best = entry;
     }
     return best;
@@ -171,6 +173,8 @@ static ruvllm_status load(struct rv_model_set *set, struct entry *entry, struct 
         return rc;
     pthread_mutex_unlock(&set->lock);
     rc = open_engine(set, entry->path, &engine, err);
+    if (!rc && set->config.on_opened)
+        set->config.on_opened(set->config.user, (size_t)(entry - set->entries), engine);
     bytes = rc ? 0 : bytes_of(engine);
     pthread_mutex_lock(&set->lock);
     if (rc)
@@ -220,7 +224,7 @@ static void unload_idle(struct rv_model_set *set)
     for (size_t i = 0; set->config.idle_unload_s > 0 && i < set->n_entries; i++) {
         struct entry *entry = &set->entries[i];
 
-        if (entry->state == READY && entry->n_leases == 0 && entry->used_us < since)
+        if (entry->state == READY && !entry->is_kept && entry->n_leases == 0 && entry->used_us < since)
             unload(set, entry);
     }
 }
@@ -362,6 +366,13 @@ void rv_model_set_release(struct rv_model_set *set, size_t i_model, bool was_use
     entry->n_leases--;
     if (was_use)
         entry->used_us = rv_clock_us();
+    pthread_mutex_unlock(&set->lock);
+}
+
+void rv_model_set_keep(struct rv_model_set *set, size_t i_model)
+{
+    pthread_mutex_lock(&set->lock);
+    set->entries[i_model].is_kept = true;
     pthread_mutex_unlock(&set->lock);
 }
 
