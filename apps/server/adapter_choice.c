@@ -26,7 +26,7 @@ int32_t rv_adapter_choice_find_model(const struct rv_model_set *models, const ch
     size_t len = colon ? (size_t)(colon - name) : 0;
 
     *adapter = "";
-    if (i_model >= 0 || len == 0 || len > RV_MODEL_SET_NAME)
+    if (i_model >= 0 || len == 0 || len > RV_MODEL_SET_NAME || colon[1] == '\0')
         return i_model;
     memcpy(base, name, len);
     base[len] = '\0';

@@ -118,6 +118,8 @@ static void write_adapters(struct rv_buf *out, const struct rv_api_request *r)
         rv_api_json_begin(out, NULL, '{');
         rv_api_json_str(out, "id", r->adapters[i].id);
         rv_api_json_float(out, "weight", r->adapters[i].weight);
+        if (r->adapters[i].generation)
+            rv_api_json_int(out, "generation", r->adapters[i].generation);
         rv_api_json_end(out, '}');
     }
     rv_api_json_end(out, ']');

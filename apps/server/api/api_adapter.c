@@ -39,7 +39,8 @@ static void check_id(struct rv_api_reader *reader, const char *id, const char *p
 
 static void read_use(struct rv_api_reader *reader, yyjson_val *value, size_t i, struct rv_api_adapter_use *out)
 {
-    static const struct rv_api_field known[] = {{.name = "id"}, {.name = "weight"}, {.name = NULL}};
+    static const struct rv_api_field known[] = {
+        {.name = "id"}, {.name = "weight"}, {.name = "generation"}, {.name = NULL}};
     static const struct rv_api_field *const tables[] = {known};
     struct rv_api_fields use;
     char path[32];
@@ -53,6 +54,7 @@ static void read_use(struct rv_api_reader *reader, yyjson_val *value, size_t i, 
     snprintf(path, sizeof(path), "adapter[%zu].id", i);
     check_id(reader, out->id, path);
     rv_api_fields_float(&use, "weight", -MAX_WEIGHT, MAX_WEIGHT, &out->weight);
+    rv_api_fields_int(&use, "generation", 1, INT64_MAX, &out->generation);
 }
 
 static void check_twice(struct rv_api_reader *reader, const struct rv_api_adapter_use *uses, size_t i)

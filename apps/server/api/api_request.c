@@ -151,5 +151,6 @@ void rv_api_request_check(const struct rv_api_request *request)
     RV_ASSERT(r->n_metadata <= RV_API_MAX_METADATA);
     RV_ASSERT(r->n_adapters <= RV_API_MAX_ADAPTERS);
     for (size_t i = 0; i < r->n_adapters; i++)
-        RV_ASSERT(rv_api_adapter_is_id(r->adapters[i].id) && is_between((double)r->adapters[i].weight, -8, 8));
+        RV_ASSERT(rv_api_adapter_is_id(r->adapters[i].id) && is_between((double)r->adapters[i].weight, -8, 8) &&
+                  r->adapters[i].generation >= 0);
 }

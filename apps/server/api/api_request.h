@@ -58,6 +58,7 @@ struct rv_api_pair {
 
 struct rv_api_adapter_use {
     const char *id;
+    int64_t generation; // 0: the newest
     float weight;
 };
 
