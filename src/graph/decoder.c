@@ -19,7 +19,7 @@ enum {
     LENGTH_STEP_HOST = 64, // cells attention looks at are rounded up to these
     LENGTH_STEP_DEVICE = 256,
     RESERVED_OUT = 64, // results a step is given scratch memory for at once; a step with more takes more
-    NODES_PER_LAYER = 48,
+    NODES_PER_LAYER = 56,
     NODES_BESIDES = 64
 };
 
@@ -29,6 +29,7 @@ struct shape {
     int32_t n_out;
     int32_t n_kv; // only on devices that need it fixed; else 0
     enum rv_decoder_result result;
+    uint32_t lora; // what adapters need: enum rv_lora_need
 };
 
 struct rv_decoder {
@@ -42,12 +43,13 @@ struct rv_decoder {
     struct shape shape;
     struct rv_build build;
     struct rv_paged_attention *paged; // NULL with a cache of cells
-    struct ggml_tensor *result;       /* [n_vocab or n_embd, n_out] */
-    ggml_fp16_t *mask;                // max_rows x max_context
-    int64_t *cells;                   // max_rows
-    int32_t *gathered;                // max_rows: positions or sequences of the rows read out
-    float *rows;                      // result copied from a device; NULL where it can be read in place
-    size_t rows_cap;                  // floats
+    struct rv_lora *lora;
+    struct ggml_tensor *result; /* [n_vocab or n_embd, n_out] */
+    ggml_fp16_t *mask;          // max_rows x max_context
+    int64_t *cells;             // max_rows
+    int32_t *gathered;          // max_rows: positions or sequences of the rows read out
+    float *rows;                // result copied from a device; NULL where it can be read in place
+    size_t rows_cap;            // floats
 };
 
 /* ---- building ------------------------------------------------------------------------------ */
@@ -143,6 +145,8 @@ static struct ggml_tensor *build_head(struct rv_build *b, struct ggml_tensor *x,
     x = rv_build_norm(b, x, w->output_norm, w->output_norm_b); /* [n_embd, n_out] */
     if (result == RV_DECODER_HIDDEN)
         return x;
+    if (b->lora_needs & RV_LORA_HEAD)
+        x = rv_lora_head(b->lora, b->ctx, x);
     x = rv_build_linear(b, w->output, w->output_b, x); /* [n_vocab, n_out] */
     if (cap > 0)
         x = ggml_scale(b->ctx, ggml_tanh(b->ctx, ggml_scale(b->ctx, x, 1.0f / cap)), cap);
@@ -163,15 +167,20 @@ static void build(struct rv_decoder *d, struct shape shape, int32_t n_kv)
     b->weights = c->weights;
     b->kv = c->kv;
     b->paged = d->paged;
+    b->lora = d->lora;
+    b->lora_needs = shape.lora;
     b->rope_factors = pick_rope_factors(c);
     b->n_rows = shape.n_rows;
     b->n_out = shape.n_out;
     b->n_kv = n_kv;
     b->n_kv_views = 0;
     make_inputs(b);
+    rv_lora_begin_graph(d->lora);
     x = ggml_get_rows(b->ctx, c->weights->embedding, b->in.tokens); /* [n_embd, n_rows] */
     if (c->hparams->arch->scale_embedding)
         x = ggml_scale(b->ctx, x, sqrtf((float)c->hparams->n_embd));
+    if (shape.lora & RV_LORA_GATES)
+        x = rv_lora_gate(b->lora, b->ctx, x);
     for (int32_t i = 0; i < c->hparams->n_layers; i++)
         x = build_layer(b, i, x);
     d->result = NULL;
@@ -185,7 +194,8 @@ static void build(struct rv_decoder *d, struct shape shape, int32_t n_kv)
 
 static bool same_shape(const struct shape *a, const struct shape *b)
 {
-    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_kv == b->n_kv && a->result == b->result;
+    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_kv == b->n_kv && a->result == b->result &&
+           a->lora == b->lora;
 }
 
 static int32_t round_length(const struct rv_decoder *d, int32_t extent)
@@ -322,6 +332,10 @@ ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *
     ruvllm_status rc;
 
     RV_ASSERT(batch->n_rows > 0 && batch->n_rows <= d->config.max_rows && batch->n_out <= batch->n_rows);
+    shape.lora = rv_lora_begin(d->lora, batch);
+    if (shape.lora && !d->is_host)
+        return rv_fail(err, RUVLLM_UNSUPPORTED, "adapters need the CPU, not device '%s'",
+                       rv_device_name(d->config.device));
     rc = place(d, batch, &n_kv, err);
     if (rc)
         return rc;
@@ -346,6 +360,8 @@ static ruvllm_status reserve(struct rv_decoder *d, struct ruvllm_error *err)
     int32_t n_out = d->config.max_rows < RESERVED_OUT ? d->config.max_rows : RESERVED_OUT;
     struct shape shape = {.n_rows = d->config.max_rows, .n_out = n_out};
 
+    if (d->is_host)
+        shape.lora = RV_LORA_HEAD | RV_LORA_LAYERS | RV_LORA_GATES;
     build(d, shape, d->config.max_context);
     if (!ggml_backend_sched_reserve(d->sched, d->build.graph))
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot reserve scratch memory for batches of %d rows; try smaller ones",
@@ -378,6 +394,15 @@ static ruvllm_status allocate(struct rv_decoder *d, struct ruvllm_error *err)
     return RUVLLM_OK;
 }
 
+static ruvllm_status open_lora(struct rv_decoder *d, struct ruvllm_error *err)
+{
+    struct rv_lora_config config = {.hparams = d->config.hparams,
+                                    .max_rows = d->config.max_rows,
+                                    .n_threads = rv_device_n_threads(d->config.device)};
+
+    return rv_lora_new(&d->lora, &config, err);
+}
+
 static ruvllm_status open_paged(struct rv_decoder *d, struct ruvllm_error *err)
 {
     struct rv_paged_attention_config config = {.hparams = d->config.hparams,
@@ -403,6 +428,8 @@ ruvllm_status rv_decoder_new(struct rv_decoder **out, const struct rv_decoder_co
     d->config = *config;
     d->is_host = rv_device_is_cpu(config->device);
     rc = allocate(d, err);
+    if (!rc)
+        rc = open_lora(d, err);
     if (!rc && config->pool)
         rc = open_paged(d, err);
     if (!rc)
@@ -422,6 +449,7 @@ void rv_decoder_free(struct rv_decoder *decoder)
     ggml_backend_sched_free(decoder->sched);
     ggml_free(decoder->ctx);
     rv_paged_attention_free(decoder->paged);
+    rv_lora_free(decoder->lora);
     rv_free(decoder->ctx_memory);
     rv_free(decoder->mask);
     rv_free(decoder->cells);

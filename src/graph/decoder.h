@@ -36,14 +36,14 @@ uint64_t rv_decoder_n_bytes(const struct rv_decoder *decoder); // scratch
 /* What a step is for. */
 enum rv_decoder_result {
     RV_DECODER_LOGITS,
-    RV_DECODER_HIDDEN, // states after the final norm, without the head
+    RV_DECODER_HIDDEN, // states after the final norm, without the head, and without what adapters do to its input
 };
 
 /*
  * Computes a batch and keeps its keys and values. On success *rows points at n_out rows of n_vocab logits or
  * n_embd states (NULL when n_out is 0), valid and writable until the next call. A batch that does not fit the cells is
  * TOO_LARGE and changes nothing. After a BACKEND failure the sequences of the batch must be trimmed. Lengths of block
- * tables are the caller's to advance.
+ * tables are the caller's to advance. Adapters on a device that is not the CPU are UNSUPPORTED.
  */
 RV_CHECKED ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *batch,
                                         enum rv_decoder_result result, float **rows, struct ruvllm_error *err);
