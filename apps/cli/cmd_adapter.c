@@ -240,31 +240,37 @@ static int check_output(const struct adapter_options *options)
     return RV_EXIT_OK;
 }
 
+/* Where to write first: the library replaces nothing, so what --force replaces is renamed over in the end. */
+static int begin_output(const struct adapter_options *options, char out[PATH_MAX])
+{
+    int code = check_output(options);
+
+    if (!code && snprintf(out, PATH_MAX, "%s%s", options->out, options->force ? ".partial" : "") >= PATH_MAX) {
+        rv_output_error(NULL, "the path '%.80s...' is too long", options->out);
+        code = RV_EXIT_FAILURE;
+    }
+    return code;
+}
+
+static ruvllm_status end_output(const struct adapter_options *options, const char *out, struct ruvllm_error *err)
+{
+    if (!options->force || rename(out, options->out) == 0)
+        return RUVLLM_OK;
+    return rv_fail_errno(err, errno, "cannot write '%.160s'", options->out);
+}
+
 static int convert(const struct adapter_options *options, const char *model, const char *path,
                    ruvllm_adapter_format format)
 {
     struct ruvllm_error err = {0};
-    int code = check_output(options);
+    char out[PATH_MAX];
+    int code = begin_output(options, out);
 
     if (code)
         return code;
-    if (ruvllm_adapter_convert(model, path, options->out, format, &err))
+    if (ruvllm_adapter_convert(model, path, out, format, &err) || end_output(options, out, &err))
         return rv_output_failure(&err, NULL);
     return show(options, model, options->out);
-}
-
-/* "PATH=0.5": the weight is what follows the last '=', if that is a number; the text is cut there. */
-static bool take_weight(char *text, float *weight)
-{
-    char *equals = strrchr(text, '=');
-    double number;
-
-    *weight = 1;
-    if (!equals || !rv_options_double(equals + 1, -100, 100, &number))
-        return false;
-    *equals = '\0';
-    *weight = (float)number;
-    return true;
 }
 
 static int report_merge(const struct adapter_options *options, const char *model, double error)
@@ -289,39 +295,52 @@ static int report_merge(const struct adapter_options *options, const char *model
     return rv_output_json(doc, false);
 }
 
+/* What is merged: arguments with their weights taken off. */
+struct inputs {
+    char *paths[RV_ARGUMENTS_MAX];
+    float weights[RV_ARGUMENTS_MAX];
+    size_t n;
+    bool has_weights;
+};
+
+static int read_inputs(struct rv_arguments *args, struct inputs *inputs)
+{
+    const char *text;
+
+    while ((text = rv_options_shift(args))) {
+        inputs->paths[inputs->n] = rv_strdup(text);
+        if (!inputs->paths[inputs->n])
+            return RV_EXIT_FAILURE;
+        inputs->has_weights |= rv_model_options_take_weight(inputs->paths[inputs->n], &inputs->weights[inputs->n]);
+        inputs->n++;
+    }
+    return inputs->n >= 2 ? RV_EXIT_OK : usage_error("name at least two adapters to merge: PATH or PATH=WEIGHT");
+}
+
 static int merge(const struct adapter_options *options, const char *model, struct rv_arguments *args)
 {
-    struct ruvllm_merge_params params = {.struct_size = sizeof(params),
-                                         .method = (ruvllm_merge_method)options->method,
-                                         .density = options->density,
-                                         .rank = options->rank,
-                                         .seed = (uint64_t)options->seed};
-    char *paths[RV_ARGUMENTS_MAX] = {0};
-    float weights[RV_ARGUMENTS_MAX];
+    struct ruvllm_merge_params params = ruvllm_merge_params_default();
+    struct inputs inputs = {.n = 0};
     struct ruvllm_error err = {0};
-    bool has_weights = false, has_memory = true;
-    const char *text;
+    char out[PATH_MAX];
     double error = 0;
-    size_t n = 0;
-    int code = check_output(options);
+    int code = begin_output(options, out);
 
-    while (!code && has_memory && (text = rv_options_shift(args))) {
-        paths[n] = rv_strdup(text);
-        has_memory = paths[n] != NULL;
-        if (has_memory)
-            has_weights |= take_weight(paths[n], &weights[n]);
-        n += has_memory;
-    }
-    params.weights = has_weights ? weights : NULL;
-    if (!code && n < 2)
-        code = usage_error("name at least two adapters to merge: PATH or PATH=WEIGHT");
-    else if (!code && (!has_memory ||
-                       ruvllm_adapter_merge(model, (const char *const *)paths, n, &params, options->out, &error, &err)))
-        code = has_memory ? rv_output_failure(&err, NULL) : RV_EXIT_FAILURE;
+    if (!code)
+        code = read_inputs(args, &inputs);
+    params.method = (ruvllm_merge_method)options->method;
+    params.weights = inputs.has_weights ? inputs.weights : NULL;
+    params.density = options->density;
+    params.rank = options->rank;
+    params.seed = (uint64_t)options->seed;
+    if (!code &&
+        (ruvllm_adapter_merge(model, (const char *const *)inputs.paths, inputs.n, &params, out, &error, &err) ||
+         end_output(options, out, &err)))
+        code = rv_output_failure(&err, NULL);
     else if (!code)
         code = report_merge(options, model, error);
-    for (size_t i = 0; i < n; i++)
-        rv_free(paths[i]);
+    for (size_t i = 0; i < inputs.n; i++)
+        rv_free(inputs.paths[i]);
     return code;
 }
 

@@ -16,6 +16,10 @@ struct rv_model_options {
     char found[PATH_MAX]; // where `path` points after a name was found
     struct ruvllm_model_params params;
     int32_t rope_scaling; // index into the option's choices
+    struct {
+        char path[PATH_MAX]; // "": none
+        float weight;
+    } adapter;
 };
 
 /* All of them as groups for a command whose options begin with `struct rv_model_options` at `offset`. */
@@ -23,12 +27,14 @@ extern const struct rv_option rv_model_options_file[];    // -m, --template-sha2
 extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --backend, ...
 extern const struct rv_option rv_model_options_threads[]; // --threads
 extern const struct rv_option rv_model_options_rope[];
+extern const struct rv_option rv_model_options_adapter[]; // --adapter
 
 enum {
     RV_MODEL_OPTIONS_N_FILE = 2,
     RV_MODEL_OPTIONS_N_COMPUTE = 7,
     RV_MODEL_OPTIONS_N_THREADS = 1,
-    RV_MODEL_OPTIONS_N_ROPE = 8
+    RV_MODEL_OPTIONS_N_ROPE = 8,
+    RV_MODEL_OPTIONS_N_ADAPTER = 1
 };
 
 #define RV_MODEL_GROUP_FILE(offset)                                                                                    \
@@ -47,6 +53,14 @@ enum {
     {                                                                                                                  \
         "Positions (RoPE)", rv_model_options_rope, RV_MODEL_OPTIONS_N_ROPE, offset                                     \
     }
+
+#define RV_MODEL_GROUP_ADAPTER(offset)                                                                                 \
+    {                                                                                                                  \
+        NULL, rv_model_options_adapter, RV_MODEL_OPTIONS_N_ADAPTER, offset                                             \
+    }
+
+/* Cuts "=WEIGHT" off a path, where a number follows its last '='; false and a weight of 1 where none does. */
+bool rv_model_options_take_weight(char *text, float *weight);
 
 void rv_model_options_init(struct rv_model_options *options);
 
