@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LIST_LIMIT = 1000 };
+enum { LIST_LIMIT = 1000, PATH = 1024 };
 
 /* What a query may say beside `model`. */
 struct wish {
@@ -326,36 +326,44 @@ bool rv_handle_adapter_diff(struct rv_call *call)
     return true;
 }
 
-/* The library writes to a path; what it wrote becomes the answer and the file goes. */
-static ruvllm_status export_to_reply(struct rv_call *call, int64_t generation, ruvllm_adapter_format format,
-                                     struct ruvllm_error *err)
+static ruvllm_status read_file(struct rv_call *call, const char *path, struct ruvllm_error *err)
 {
-    const char *folder = getenv("TMPDIR");
-    char path[RV_ADAPTER_FOLDER_PATH], piece[4096];
-    FILE *file = NULL;
     ruvllm_status rc = RUVLLM_OK;
+    FILE *file = fopen(path, "rb");
+    char piece[4096];
     size_t n;
-    int fd;
 
-    if (snprintf(path, sizeof(path), "%s/ruvllm-adapter-XXXXXX", folder && *folder ? folder : "/tmp") >=
-        RV_ADAPTER_FOLDER_PATH)
-        return rv_fail(err, RUVLLM_IO, "the path of temporary files is too long");
-    fd = mkstemp(path);
-    if (fd < 0)
-        return rv_fail_errno(err, errno, "cannot make a temporary file");
-    close(fd);
-    rc = ruvllm_engine_adapter_export(call->engine, call->arg, generation, path, format, err);
-    if (!rc && !(file = fopen(path, "rb")))
-        rc = rv_fail_errno(err, errno, "cannot read the exported adapter");
+    if (!file)
+        return rv_fail_errno(err, errno, "cannot read the exported adapter");
     while (!rc && (n = fread(piece, 1, sizeof(piece), file)) > 0) {
         rv_buf_add(&call->reply, piece, n);
         rc = rv_buf_status(&call->reply, "the adapter", err);
     }
     if (!rc && ferror(file))
         rc = rv_fail(err, RUVLLM_IO, "cannot read the exported adapter");
-    if (file)
-        fclose(file);
+    fclose(file);
+    return rc;
+}
+
+/* The library writes to a path: into a folder that nobody else can look into, which goes when the answer is made. */
+static ruvllm_status export_to_reply(struct rv_call *call, int64_t generation, ruvllm_adapter_format format,
+                                     struct ruvllm_error *err)
+{
+    const char *temp = getenv("TMPDIR");
+    char folder[PATH], path[PATH];
+    ruvllm_status rc;
+
+    if (snprintf(folder, sizeof(folder), "%s/ruvllm-adapter-XXXXXX", temp && *temp ? temp : "/tmp") >= PATH ||
+        strlen(folder) + sizeof("/adapter.gguf") > PATH)
+        return rv_fail(err, RUVLLM_IO, "the path of temporary files is too long");
+    if (!mkdtemp(folder))
+        return rv_fail_errno(err, errno, "cannot make a temporary folder");
+    snprintf(path, sizeof(path), "%s/adapter.gguf", folder);
+    rc = ruvllm_engine_adapter_export(call->engine, call->arg, generation, path, format, err);
+    if (!rc)
+        rc = read_file(call, path, err);
     unlink(path);
+    rmdir(folder);
     return rc;
 }
 
