@@ -9,13 +9,15 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sha256.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { RETRY_US = 5000000, LOOK_MS = 500 };
+enum { RETRY_US = 5000000, LOOK_MS = 500, PATH = 4096 };
 
 enum state { COLD, LOADING, READY, UNLOADING };
 
@@ -151,16 +153,23 @@ static bool goes_on(void *user, float fraction)
 }
 
 /* Outside the lock. */
-static ruvllm_status open_engine(struct rv_model_set *set, const char *path, ruvllm_engine **out,
+static ruvllm_status open_engine(struct rv_model_set *set, const struct entry *entry, ruvllm_engine **out,
                                  struct ruvllm_error *err)
 {
     struct ruvllm_engine_params params = set->config.engine;
     struct ruvllm_model_params model = params.model ? *params.model : ruvllm_model_params_default();
+    char hex[RV_SHA256_HEX_LEN + 1], folder[PATH];
 
+    if (set->config.adapter_cache) {
+        rv_sha256_hex(entry->name, strlen(entry->name), hex); // names may hold a '/'
+        if (snprintf(folder, sizeof(folder), "%s/%.16s", set->config.adapter_cache, hex) >= PATH)
+            return rv_fail(err, RUVLLM_INVALID, "the path of the adapters' cache is too long");
+        params.adapter_dir = folder;
+    }
     model.on_progress = goes_on;
     model.progress_user = set;
     params.model = &model;
-    return ruvllm_engine_open(out, path, &params, err);
+    return ruvllm_engine_open(out, entry->path, &params, err);
 }
 
 static ruvllm_status load(struct rv_model_set *set, struct entry *entry, struct ruvllm_error *err)
@@ -172,7 +181,7 @@ static ruvllm_status load(struct rv_model_set *set, struct entry *entry, struct 
     if (rc)
         return rc;
     pthread_mutex_unlock(&set->lock);
-    rc = open_engine(set, entry->path, &engine, err);
+    rc = open_engine(set, entry, &engine, err);
     if (!rc && set->config.on_opened)
         set->config.on_opened(set->config.user, (size_t)(entry - set->entries), engine);
     bytes = rc ? 0 : bytes_of(engine);

@@ -25,9 +25,10 @@ struct rv_model_set_config {
     const struct rv_model_set_model *models; // copied; the first is the default
     size_t n_models;
     struct ruvllm_engine_params engine; // of each; its `model` and `kv` must outlive the set
-    uint64_t memory_budget;             // bytes of weights, keys and values of all loaded models; 0: no limit
-    int32_t idle_unload_s;              // 0: never
-    int32_t max_waiting;                // who may wait for models to load
+    const char *adapter_cache; // folder in which each engine gets one for its adapters; NULL: none; outlives it
+    uint64_t memory_budget;    // bytes of weights, keys and values of all loaded models; 0: no limit
+    int32_t idle_unload_s;     // 0: never
+    int32_t max_waiting;       // who may wait for models to load
     /* An engine was opened and nobody can take it yet. On the loader's thread, which waits. May be NULL. */
     void (*on_opened)(void *user, size_t i_model, ruvllm_engine *engine);
     /* A load ended: OK, or why not. On the loader's thread; must return at once. May be NULL. */

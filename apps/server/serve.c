@@ -302,6 +302,7 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
     if (rc)
         return rc;
     models.engine.model = &r->config->model;
+    models.adapter_cache = r->config->adapter_cache;
     models.models = list.models;
     models.n_models = list.n;
     rc = rv_model_set_open(&r->server.models, &models, err);
