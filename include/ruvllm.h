@@ -201,7 +201,7 @@ struct ruvllm_model_params {
 RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);
 
 /*
- * Opens the GGUF file at `path` and makes it ready to generate. On failure *out is NULL and `err`
+ * Opens the GGUF file, or the Hugging Face folder, at `path` and makes it ready to generate. On failure *out is NULL and `err`
  * names the file and the reason; nothing is left behind.
  */
 RUVLLM_API ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path,
@@ -484,8 +484,8 @@ struct ruvllm_request {
     bool no_shared_prefix;                     // compute all of it, leave nothing behind
     void (*on_event)(void *user, uint64_t id); // called on the engine's thread when an event waits; must return at once
     void *user;
-    const char *adapter;        // id of an adapter (ruvllm_adapter.h); NULL: none
-    int64_t adapter_generation; // 0: the newest there is now
+    const char *adapter;                       // id of an adapter (ruvllm_adapter.h); NULL: none
+    int64_t adapter_generation;                // 0: the newest there is now
     const struct ruvllm_adapter_use *adapters; // in place of `adapter`: up to 4 at once
     size_t n_adapters;
 };
@@ -527,25 +527,25 @@ RUVLLM_API ruvllm_status ruvllm_engine_next_event(ruvllm_engine *engine, uint64_
 RUVLLM_API ruvllm_status ruvllm_engine_cancel(ruvllm_engine *engine, uint64_t id, struct ruvllm_error *err);
 
 /*
- * ruvllm_embed beside the requests that run: `request` names input and tenant, and no adapter. The caller waits; others are held up by
- * one piece of prefill_tokens at a time. *n_tokens is the length of the input. RUVLLM_BUSY when keys and values find no
- * room.
+ * ruvllm_embed beside the requests that run: `request` names input and tenant, and no adapter. The caller waits; others
+ * are held up by one piece of prefill_tokens at a time. *n_tokens is the length of the input. RUVLLM_BUSY when keys and
+ * values find no room.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_embed(ruvllm_engine *engine, const struct ruvllm_request *request, float *out,
                                              size_t out_cap, int32_t *n_tokens, struct ruvllm_error *err);
 
 /*
  * Writes what is computed of a conversation to a file: keys and values of the longest beginning of request->input that
- * the engine holds for request->tenant under request->kv and the request's adapter, with its tokens. To save what was answered too, give the
- * conversation with the answer in it. *n_tokens is how much that is; nothing at all is RUVLLM_NOT_FOUND. An older file
- * is replaced in one go or not at all. The engine computes on meanwhile.
+ * the engine holds for request->tenant under request->kv and the request's adapter, with its tokens. To save what was
+ * answered too, give the conversation with the answer in it. *n_tokens is how much that is; nothing at all is
+ * RUVLLM_NOT_FOUND. An older file is replaced in one go or not at all. The engine computes on meanwhile.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_save_session(ruvllm_engine *engine, const struct ruvllm_request *request,
                                                     const char *path, int32_t *n_tokens, struct ruvllm_error *err);
 /*
  * Brings a saved session back: the next request of that tenant that begins alike does not compute it again. `request`
- * names tenant, kv and adapter; its input is not looked at. A file of another model, adapter, template or tenant is refused with
- * RUVLLM_INVALID, a damaged one with RUVLLM_FORMAT.
+ * names tenant, kv and adapter; its input is not looked at. A file of another model, adapter, template or tenant is
+ * refused with RUVLLM_INVALID, a damaged one with RUVLLM_FORMAT.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_load_session(ruvllm_engine *engine, const struct ruvllm_request *request,
                                                     const char *path, int32_t *n_tokens, struct ruvllm_error *err);
@@ -568,17 +568,17 @@ struct ruvllm_engine_stats {
     uint64_t blocks_squeezed; // quantised before their time, for room
     uint64_t blocks_evicted;  // shared prefixes dropped for room
     uint64_t preempted;
-    int64_t busy_us;          // spent computing
-    uint64_t blocks_spilled;  // written to the spill file when their sequence was preempted
-    uint64_t blocks_restored; // and read back when it went on
-    uint64_t spill_failures;  // the spill file could not be written or read; what it should keep was computed again
-    int32_t adapters;         // ids that requests find
-    int32_t adapters_waiting; // requests that wait for theirs to be in memory; they are counted in `waiting` too
-    int32_t adapters_layered; // contents in memory that change layers
-    uint64_t adapter_bytes;   // of memory
-    uint64_t adapters_loaded; // read from the folder
-    uint64_t adapters_evicted;  // gave way to others
-    uint64_t adapter_failures;  // attempts to write one to the folder that failed; it is tried again
+    int64_t busy_us;           // spent computing
+    uint64_t blocks_spilled;   // written to the spill file when their sequence was preempted
+    uint64_t blocks_restored;  // and read back when it went on
+    uint64_t spill_failures;   // the spill file could not be written or read; what it should keep was computed again
+    int32_t adapters;          // ids that requests find
+    int32_t adapters_waiting;  // requests that wait for theirs to be in memory; they are counted in `waiting` too
+    int32_t adapters_layered;  // contents in memory that change layers
+    uint64_t adapter_bytes;    // of memory
+    uint64_t adapters_loaded;  // read from the folder
+    uint64_t adapters_evicted; // gave way to others
+    uint64_t adapter_failures; // attempts to write one to the folder that failed; it is tried again
 };
 
 RUVLLM_API ruvllm_status ruvllm_engine_stats_get(ruvllm_engine *engine, struct ruvllm_engine_stats *out,

@@ -136,8 +136,7 @@ const struct rv_adapter_registry_files *rv_adapter_depot_files(struct rv_adapter
 /* Ours: 64 digits and what comes after them. */
 static bool is_left_over(const char *name)
 {
-    return strspn(name, "0123456789abcdef") == RV_SHA256_HEX_LEN &&
-           strncmp(name + RV_SHA256_HEX_LEN, ".gguf", 5) == 0;
+    return strspn(name, "0123456789abcdef") == RV_SHA256_HEX_LEN && strncmp(name + RV_SHA256_HEX_LEN, ".gguf", 5) == 0;
 }
 
 static void sweep_folder(const char *path)
@@ -200,11 +199,8 @@ ruvllm_status rv_adapter_depot_open(struct rv_adapter_depot **out, const char *d
     d->lock = -1;
     d->base = base;
     d->dir = rv_strdup(dir);
-    d->files = (struct rv_adapter_registry_files){.save = depot_save,
-                                                  .load = depot_load,
-                                                  .remove = depot_remove,
-                                                  .close_source = depot_close_source,
-                                                  .user = d};
+    d->files = (struct rv_adapter_registry_files){
+        .save = depot_save, .load = depot_load, .remove = depot_remove, .close_source = depot_close_source, .user = d};
     if (!d->dir)
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a folder of adapters");
     if (!rc && mkdir(dir, 0700) != 0 && errno != EEXIST)

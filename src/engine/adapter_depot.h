@@ -1,7 +1,7 @@
 /*
- * A folder of adapters by the hash of their content: DIR/ab/abcdef....gguf, in our own format. What lies there belongs to
- * the engine that has the folder open, and to no other: a lock says so. Files that an engine before has left are removed
- * when it is opened.
+ * A folder of adapters by the hash of their content: DIR/ab/abcdef....gguf, in our own format. What lies there belongs
+ * to the engine that has the folder open, and to no other: a lock says so. Files that an engine before has left are
+ * removed when it is opened.
  */
 #ifndef RV_ENGINE_ADAPTER_DEPOT_H
 #define RV_ENGINE_ADAPTER_DEPOT_H

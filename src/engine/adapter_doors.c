@@ -1,4 +1,4 @@
-/* The public calls of ruvllm_adapter.h that take an engine or a model: arguments checked, then the part that does it. */
+/* The public calls of ruvllm_adapter.h that take an engine or a model: arguments checked, then the part that works. */
 #include "ruvllm_adapter.h"
 
 #include "base/alloc.h"

@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum {
-    LIST_BUCKETS = 1024, // looked at in one go while listing
+    LIST_BUCKETS = 1024,  // looked at in one go while listing
     PATIENCE_US = 250000, // how long requests whose adapters are there may pass one whose are not
     FILE_PATIENCE_S = 5
 };
@@ -569,8 +569,8 @@ void rv_adapter_registry_stats_get(struct rv_adapter_registry *registry, struct 
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-ruvllm_status rv_adapter_registry_open(struct rv_adapter_registry **out, const struct rv_adapter_registry_config *config,
-                                       struct ruvllm_error *err)
+ruvllm_status rv_adapter_registry_open(struct rv_adapter_registry **out,
+                                       const struct rv_adapter_registry_config *config, struct ruvllm_error *err)
 {
     struct rv_adapter_registry *r = rv_calloc(1, sizeof(*r));
     ruvllm_status rc;

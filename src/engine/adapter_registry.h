@@ -46,7 +46,7 @@ enum rv_adapter_ticket_state {
     RV_ADAPTER_TICKET_FAILED   // `error` says why
 };
 
-/* What a request has of a registry. The caller's memory, all zero at first; it does not move while anything is pinned. */
+/* What a request has of a registry. The caller's memory, all zero at first; it stays where it is while it has any. */
 struct rv_adapter_ticket {
     int32_t n;
     struct rv_adapter_version *versions[RV_ADAPTER_MIX_MAX];
@@ -69,7 +69,7 @@ struct rv_adapter_registry_config {
     uint64_t max_bytes;                            // one adapter may have an eighth of it
     int32_t max_generations;                       // of an id that requests find; older ones are forgotten
     const struct rv_adapter_registry_files *files; // NULL: none
-    /* A ticket that waited is held or failed. Called without the lock, from the loader or from who withdraws or stops. */
+    /* A ticket that waited is held or failed. Called without the lock, by the loader or by who stops the registry. */
     void (*on_ready)(void *user, struct rv_adapter_ticket *ticket);
     void *user;
 };
@@ -103,8 +103,8 @@ void rv_adapter_registry_stop(struct rv_adapter_registry *registry);
 void rv_adapter_registry_close(struct rv_adapter_registry *registry);
 
 /*
- * Makes the adapter, of which a reference is taken, the next generation of the id. CONFLICT, with nothing done, unless the
- * newest is `expected` (0: there is none; -1: whatever it is). Touches no disk: the file is written later, with
+ * Makes the adapter, of which a reference is taken, the next generation of the id. CONFLICT, with nothing done, unless
+ * the newest is `expected` (0: there is none; -1: whatever it is). Touches no disk: the file is written later, with
  * `source`, which becomes the registry's on success only. INVALID for an id that is not 1 to 127 letters, digits and
  * "._-/", TOO_LARGE for an adapter that finds no room; BUSY when it would if the clerk had written more.
  */

@@ -8,6 +8,7 @@
  */
 #include "engine/adapter_threads.h"
 
+#include "base/alloc.h"
 #include "base/keyed_hash.h"
 #include "base/log.h"
 

@@ -100,8 +100,7 @@ static ruvllm_status take_list(const struct ruvllm_request *request, struct rv_a
             return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_ADAPTER,
                                 "the weight of adapter '%s' is not a number between -%g and %g", use->id,
                                 (double)MAX_WEIGHT, (double)MAX_WEIGHT);
-        choices[i] =
-            (struct rv_adapter_choice){.id = use->id, .generation = use->generation, .weight = use->weight};
+        choices[i] = (struct rv_adapter_choice){.id = use->id, .generation = use->generation, .weight = use->weight};
     }
     *n = (int32_t)request->n_adapters;
     return RUVLLM_OK;
@@ -117,8 +116,8 @@ static ruvllm_status take_choices(const struct ruvllm_request *request, struct r
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_ADAPTER, "'adapters' is NULL");
     if (!request->adapter)
         return take_list(request, choices, n, err);
-    choices[0] = (struct rv_adapter_choice){
-        .id = request->adapter, .generation = request->adapter_generation, .weight = 1};
+    choices[0] =
+        (struct rv_adapter_choice){.id = request->adapter, .generation = request->adapter_generation, .weight = 1};
     *n = 1;
     return RUVLLM_OK;
 }

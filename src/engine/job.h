@@ -24,14 +24,14 @@ struct rv_job {
     int64_t first_us;    // when its first token was chosen; 0: not yet
     struct rv_job *next; // in the inbox, then among the engine's
     struct rv_adapter_ticket ticket;
-    bool has_news;       // the engine thread: on_event is to be called
+    bool has_news; // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */
     int n_refs;
     pthread_cond_t changed;
     struct rv_buf text; // all that was published; its memory is reserved when the job is made
     size_t n_tokens;    // published ones of the response
-    bool is_parked; // until its adapters are in memory
+    bool is_parked;     // until its adapters are in memory
     bool is_done;
     bool is_cancelled;
     bool has_reader;

@@ -5,6 +5,7 @@
 #ifndef RV_GRAPH_BATCH_H
 #define RV_GRAPH_BATCH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct rv_adapter;
@@ -41,5 +42,14 @@ struct rv_batch {
     const int32_t *out_rows; // n_out row numbers, ascending: whose results are wanted
     int32_t n_out;           // 0: only the state of the sequences is wanted
 };
+
+/* A row's adapters; NULL: it has none. */
+static inline const struct rv_adapter_mix *rv_batch_mix(const struct rv_batch *batch, int32_t row)
+{
+    int32_t i = batch->adapters ? batch->adapters[row] : -1;
+    const struct rv_adapter_mix *mix = i < 0 ? NULL : batch->mixes[i];
+
+    return mix && mix->n_adapters > 0 ? mix : NULL;
+}
 
 #endif

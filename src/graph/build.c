@@ -23,7 +23,10 @@ void rv_build_change(const struct rv_build *b, struct ggml_tensor *x, struct rv_
     if (!(b->lora_needs & RV_LORA_LAYERS))
         return;
     targets->only_out = x->ne[1] != b->n_rows; // when all are read out, the two are the same
-    rv_lora_change(b->lora, b->ctx, b->graph, x, targets);
+    if (b->lora_stack)
+        rv_lora_stack_change(b->lora_stack, b->ctx, x, targets);
+    else
+        rv_lora_change(b->lora, b->ctx, b->graph, x, targets);
 }
 
 struct ggml_tensor *rv_build_change_one(const struct rv_build *b, int32_t layer, enum rv_part part,
@@ -33,4 +36,11 @@ struct ggml_tensor *rv_build_change_one(const struct rv_build *b, int32_t layer,
 
     rv_build_change(b, x, &targets);
     return targets.y[0];
+}
+
+struct ggml_tensor *rv_build_change_head(const struct rv_build *b, struct ggml_tensor *x)
+{
+    if (!(b->lora_needs & RV_LORA_HEAD))
+        return x;
+    return b->lora_stack ? rv_lora_stack_head(b->lora_stack, b->ctx, x) : rv_lora_head(b->lora, b->ctx, x);
 }

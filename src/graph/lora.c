@@ -85,14 +85,6 @@ static bool same_adapters(const struct rv_adapter_mix *a, const struct rv_adapte
            memcmp(a->adapters, b->adapters, (size_t)a->n_adapters * sizeof(a->adapters[0])) == 0;
 }
 
-static const struct rv_adapter_mix *mix_of_row(const struct rv_batch *batch, int32_t row)
-{
-    int32_t i = batch->adapters ? batch->adapters[row] : -1;
-    const struct rv_adapter_mix *mix = i < 0 ? NULL : batch->mixes[i];
-
-    return mix && mix->n_adapters > 0 ? mix : NULL;
-}
-
 static int32_t find_group(struct rv_lora *l, const struct rv_adapter_mix *mix)
 {
     for (int32_t i = 1; i < l->n_groups; i++) {
@@ -123,7 +115,7 @@ static uint32_t group_rows(struct rv_lora *l, const struct rv_batch *batch)
     for (int32_t i = 0; i < batch->n_mixes; i++)
         l->group_of_mix[i] = -1;
     for (int32_t row = 0; row < batch->n_rows; row++) {
-        const struct rv_adapter_mix *mix = mix_of_row(batch, row);
+        const struct rv_adapter_mix *mix = rv_batch_mix(batch, row);
         int32_t *group;
 
         l->group_of_row[row] = 0;
@@ -356,7 +348,7 @@ static void run_gates(struct ggml_tensor *dst, int i_thread, int n_threads, void
     int32_t end = (int32_t)((int64_t)batch->n_rows * (i_thread + 1) / n_threads);
 
     for (int32_t row = first; row < end; row++) {
-        const struct rv_adapter_mix *mix = mix_of_row(batch, row);
+        const struct rv_adapter_mix *mix = rv_batch_mix(batch, row);
 
         if (mix && mix->gates)
             weigh_row(mix, row_of(dst, row), (int32_t)dst->ne[0], n->lora->factors[row]);

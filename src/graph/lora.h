@@ -4,7 +4,7 @@
  * group, whose numbers are read once. What a node works on is told before each step, so a graph of the same shape
  * serves any adapters.
  *
- * A row's result does not depend on what the others of the batch have. CPU only.
+ * A row's result does not depend on what the others of the batch have. CPU only; lora_stack.h serves other devices.
  */
 #ifndef RV_GRAPH_LORA_H
 #define RV_GRAPH_LORA_H

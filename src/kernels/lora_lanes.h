@@ -137,6 +137,8 @@ static void expand(const struct rv_lora_call *call)
 
     for (; r + OUT_ROWS <= call->n_rows; r += OUT_ROWS)
         expand_rows(OUT_ROWS, call, r);
+    for (; r + 2 <= call->n_rows; r += 2)
+        expand_rows(2, call, r);
     for (; r < call->n_rows; r++)
         expand_rows(1, call, r);
 }

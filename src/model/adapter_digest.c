@@ -1,7 +1,7 @@
 /*
  * Norms without the matrices: the inner product of s B A and t D C, both changes of one matrix, is the sum over rows i
- * of A and j of C of s t (A_i . C_j) (B_i . D_j), B_i being column i. Products of rows are summed in 32 bits over 16
- * lanes and a few thousand numbers, everything else in 64.
+ * of A and j of C of s t (A_i . C_j) (B_i . D_j), B_i being column i. Sums are doubles: the difference of two
+ * generations is small beside either.
  */
 #include "model/adapter_digest.h"
 
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { LANES = 16 };
+enum { LANES = 8 };
 
 /* ---- hashes -------------------------------------------------------------------------------- */
 
@@ -89,16 +89,15 @@ static bool fill_rows(struct rows *rows, const struct rv_adapter_pair *pair)
 
 static double dot(const float *x, const float *y, size_t n)
 {
-    float lanes[LANES] = {0};
-    double sum = 0;
+    double lanes[LANES] = {0}, sum = 0;
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
         for (size_t k = 0; k < LANES; k++)
-            lanes[k] += x[i + k] * y[i + k];
+            lanes[k] += (double)x[i + k] * (double)y[i + k];
     }
     for (size_t k = 0; k < LANES; k++)
-        sum += (double)lanes[k];
+        sum += lanes[k];
     for (; i < n; i++)
         sum += (double)x[i] * (double)y[i];
     return sum;

@@ -258,29 +258,6 @@ static ruvllm_status fill_data(const struct rv_adapter_file *file, const struct 
     return RUVLLM_OK;
 }
 
-/* The safetensors file it came from, byte by byte; *out is the caller's. */
-static ruvllm_status rebuild(const struct rv_adapter_file *file, const struct rv_adapter_file_base *base,
-                             unsigned char **out, size_t *len, struct ruvllm_error *err)
-{
-    uint64_t header_len = file->peft_header.len;
-    struct rv_safetensors *layout = NULL;
-    ruvllm_status rc;
-
-    *len = PREFIX + file->peft_header.len;
-    for (size_t i = 0; i < file->n_pairs; i++)
-        *len += pair_bytes(&file->pairs[i]);
-    *out = rv_calloc(*len, 1);
-    if (!*out)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a file of %zu bytes", *len);
-    memcpy(*out, &header_len, sizeof(header_len));
-    memcpy(*out + PREFIX, file->peft_header.data, file->peft_header.len);
-    rc = rv_safetensors_open_memory(&layout, *out, *len, err);
-    if (!rc)
-        rc = fill_data(file, base, *out, layout, err);
-    rv_safetensors_close(layout);
-    return rc;
-}
-
 /* Reads what would be written, and asks whether it is the same adapter. */
 static ruvllm_status check_same(const struct rv_adapter_file *file, const struct rv_adapter_file_base *base,
                                 const unsigned char *bytes, size_t len, struct ruvllm_error *err)
@@ -295,15 +272,45 @@ static ruvllm_status check_same(const struct rv_adapter_file *file, const struct
     return rc;
 }
 
+ruvllm_status rv_adapter_peft_rebuild(const struct rv_adapter_file *file, const struct rv_adapter_file_base *base,
+                                      unsigned char **out, size_t *len, struct ruvllm_error *err)
+{
+    uint64_t header_len = file->peft_header.len;
+    struct rv_safetensors *layout = NULL;
+    unsigned char *bytes;
+    ruvllm_status rc;
+
+    *out = NULL;
+    *len = PREFIX + file->peft_header.len;
+    for (size_t i = 0; i < file->n_pairs; i++)
+        *len += pair_bytes(&file->pairs[i]);
+    bytes = rv_calloc(*len, 1);
+    if (!bytes)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a file of %zu bytes", *len);
+    memcpy(bytes, &header_len, sizeof(header_len));
+    if (header_len)
+        memcpy(bytes + PREFIX, file->peft_header.data, file->peft_header.len);
+    rc = rv_safetensors_open_memory(&layout, bytes, *len, err);
+    if (!rc)
+        rc = fill_data(file, base, bytes, layout, err);
+    rv_safetensors_close(layout);
+    if (!rc)
+        rc = check_same(file, base, bytes, *len, err);
+    if (rc) {
+        rv_free(bytes);
+        return rc;
+    }
+    *out = bytes;
+    return RUVLLM_OK;
+}
+
 static ruvllm_status write_as_it_came(const struct rv_adapter_file *file, const struct rv_adapter_file_base *base,
                                       int folder, struct ruvllm_error *err)
 {
     unsigned char *bytes = NULL;
     size_t len = 0;
-    ruvllm_status rc = rebuild(file, base, &bytes, &len, err);
+    ruvllm_status rc = rv_adapter_peft_rebuild(file, base, &bytes, &len, err);
 
-    if (!rc)
-        rc = check_same(file, base, bytes, len, err);
     if (!rc)
         rc = rv_durable_save(folder, TENSORS_NAME, bytes, len, err);
     if (!rc)

@@ -17,6 +17,13 @@ RV_CHECKED ruvllm_status rv_adapter_peft_open(struct rv_adapter_file **out, cons
 RV_CHECKED ruvllm_status rv_adapter_peft_open_memory(struct rv_adapter_file **out, struct rv_str config,
                                                      struct rv_str tensors, const struct rv_adapter_file_base *base,
                                                      struct ruvllm_error *err);
+/*
+ * The bytes of the safetensors file an adapter came from, for the caller to rv_free(): the same to the last. FORMAT
+ * when the header and configuration it carries, which a file may claim anything in, are not those of its content.
+ */
+RV_CHECKED ruvllm_status rv_adapter_peft_rebuild(const struct rv_adapter_file *file,
+                                                 const struct rv_adapter_file_base *base, unsigned char **out,
+                                                 size_t *len, struct ruvllm_error *err);
 /* What came from PEFT is written as it came, to the bit; anything else in its own types, quantised ones in 32 bits. */
 RV_CHECKED ruvllm_status rv_adapter_peft_write(const struct rv_adapter_file *file,
                                                const struct rv_adapter_file_base *base, const char *path,

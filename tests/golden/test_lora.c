@@ -28,7 +28,7 @@ struct bed {
     struct rv_kv_seq seqs[N_SEQS];
 };
 
-static void open_bed(struct bed *b, const char *path, int32_t n_threads)
+static void open_bed_with(struct bed *b, const char *path, int32_t n_threads, bool stacks_adapters)
 {
     struct ruvllm_model_params params = ruvllm_model_params_default();
     struct rv_tier_policy policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
@@ -48,11 +48,17 @@ static void open_bed(struct bed *b, const char *path, int32_t n_threads)
                                         .weights = &b->model->weights,
                                         .device = b->model->device,
                                         .pool = b->pool,
+                                        .stacks_adapters = stacks_adapters,
                                         .max_rows = MAX_ROWS,
                                         .max_context = CONTEXT};
     assert_ok(rv_decoder_new(&b->decoder, &config, err));
     for (int i = 0; i < N_SEQS; i++)
         assert_ok(rv_kv_seq_init(&b->seqs[i], b->pool, &policy, CONTEXT, err));
+}
+
+static void open_bed(struct bed *b, const char *path, int32_t n_threads)
+{
+    open_bed_with(b, path, n_threads, false);
 }
 
 static void close_bed(struct bed *b)
@@ -416,6 +422,51 @@ static void gates_weigh_adapters_by_the_token(void **state)
     close_bed(&b);
 }
 
+/* ---- ggml's operations ------------------------------------------------------------------------- */
+
+/* Crowds whose adapters change between steps, more of them than the stacks first have places for, of growing rank. */
+static void stacked_adapters_compute_what_our_nodes_do(void **state)
+{
+    enum { N_ADAPTERS = 12 };
+    const char *paths[] = {test_data("models/stories15M-f16.gguf"), test_model("synth-phi3.gguf")};
+    struct rv_adapter_mix mixes[N_SEQS];
+    const struct rv_adapter_mix *pointers[N_SEQS];
+    struct rv_adapter *adapters[N_ADAPTERS];
+    struct bed ours, stacked;
+
+    (void)state;
+    for (int p = 0; p < 2; p++) {
+        open_bed(&ours, paths[p], 2);
+        open_bed_with(&stacked, paths[p], 2, true);
+        for (int i = 0; i < N_ADAPTERS; i++)
+            adapters[i] = new_adapter(&ours, (uint64_t)i + 50, i % 5 * 3, i % 2 ? 2 : i % 5 == 0);
+        for (int round = 0; round < 6; round++) {
+            struct divergence sum = {0};
+            float *want, *have;
+
+            for (int i = 0; i < N_SEQS; i++) {
+                int first = (i + round * 3) % N_ADAPTERS;
+
+                mixes[i] = (struct rv_adapter_mix){.n_adapters = round == 0 ? i % 2 : (i + round) % 3,
+                                                   .adapters = {adapters[first], adapters[(first + 5) % N_ADAPTERS]},
+                                                   .weights = {1, -0.5f}};
+                pointers[i] = &mixes[i];
+            }
+            want = run_crowd(&ours, pointers);
+            have = run_crowd(&stacked, pointers);
+            divergence_add(&sum, want, have, (size_t)ours.model->hparams.n_vocab, N_STEPS * N_SEQS);
+            print_message("%s round %d: mean KL %.2e\n", strrchr(paths[p], '/') + 1, round, divergence_mean_kl(&sum));
+            assert_true(divergence_mean_kl(&sum) <= (p == 0 ? 1e-4 : 1e-3));
+            free(want);
+            free(have);
+        }
+        for (int i = 0; i < N_ADAPTERS; i++)
+            rv_adapter_unref(adapters[i]);
+        close_bed(&stacked);
+        close_bed(&ours);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +474,7 @@ int main(void)
         cmocka_unit_test(every_family_computes_what_merged_ones_do),
         cmocka_unit_test(a_row_in_a_crowd_is_what_it_is_alone),
         cmocka_unit_test(gates_weigh_adapters_by_the_token),
+        cmocka_unit_test(stacked_adapters_compute_what_our_nodes_do),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
