@@ -7,7 +7,7 @@
 
 #include "server/access_log.h"
 
-enum { RV_ADAPTER_FOLDER_PATH = 4096 };
+enum { RV_ADAPTER_FOLDER_PATH = 2048 };
 
 /* A folder that is there, as a path without links; the others begin with what this gives. */
 RV_CHECKED ruvllm_status rv_adapter_folder_resolve(const char *folder, char out[RV_ADAPTER_FOLDER_PATH],
