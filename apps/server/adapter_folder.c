@@ -1,4 +1,5 @@
 /* Paths are judged after the system has followed every link in them, and what was judged is what is opened. */
+#define _XOPEN_SOURCE 700 // realpath
 #include "server/adapter_folder.h"
 
 #include "ruvllm_adapter.h"
