@@ -61,8 +61,10 @@ fi
 # libFuzzer writes new inputs to the first folder; the second is only read.
 set -- "$@" "$corpus" "$root/tests/fuzz/corpus/$target"
 
+# What is freed is watched within an input: a longer memory would only be slow. So would long stacks of allocations.
+ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:malloc_context_size=12}
 UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export UBSAN_OPTIONS
+export ASAN_OPTIONS UBSAN_OPTIONS
 cd "$logs" # where the workers' logs go
 if ! "$root/build/fuzz/tests/fuzz/fuzz_$target" "$@"; then
     echo "$0: fuzz_$target failed; what it found is in build/fuzz-found/$target" >&2
