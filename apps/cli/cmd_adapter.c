@@ -295,6 +295,20 @@ static int report_merge(const struct adapter_options *options, const char *model
     return rv_output_json(doc, false);
 }
 
+/* "PATH=0.5": the weight is what follows the last '=', if that is a number; the text is cut there. */
+static bool take_weight(char *text, float *weight)
+{
+    char *equals = strrchr(text, '=');
+    double number;
+
+    *weight = 1;
+    if (!equals || !rv_options_double(equals + 1, -100, 100, &number))
+        return false;
+    *equals = '\0';
+    *weight = (float)number;
+    return true;
+}
+
 /* What is merged: arguments with their weights taken off. */
 struct inputs {
     char *paths[RV_ARGUMENTS_MAX];
@@ -311,7 +325,7 @@ static int read_inputs(struct rv_arguments *args, struct inputs *inputs)
         inputs->paths[inputs->n] = rv_strdup(text);
         if (!inputs->paths[inputs->n])
             return RV_EXIT_FAILURE;
-        inputs->has_weights |= rv_model_options_take_weight(inputs->paths[inputs->n], &inputs->weights[inputs->n]);
+        inputs->has_weights |= take_weight(inputs->paths[inputs->n], &inputs->weights[inputs->n]);
         inputs->n++;
     }
     return inputs->n >= 2 ? RV_EXIT_OK : usage_error("name at least two adapters to merge: PATH or PATH=WEIGHT");

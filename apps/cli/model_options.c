@@ -143,36 +143,19 @@ const struct rv_option rv_model_options_rope[RV_MODEL_OPTIONS_N_ROPE] = {
      .help = "YaRN: rotations below which all is interpolated (default 0: 1)"},
 };
 
-bool rv_model_options_take_weight(char *text, float *weight)
-{
-    char *equals = strrchr(text, '=');
-    double number;
-
-    *weight = 1;
-    if (!equals || !rv_options_double(equals + 1, -100, 100, &number))
-        return false;
-    *equals = '\0';
-    *weight = (float)number;
-    return true;
-}
-
-static ruvllm_status parse_adapter(void *target, const char *text, struct ruvllm_error *err)
-{
-    struct rv_model_options *options = target;
-
-    if (*text == '\0' || snprintf(options->adapter.path, PATH_MAX, "%s", text) >= PATH_MAX)
-        return rv_fail(err, RUVLLM_INVALID, "the path of an adapter");
-    rv_model_options_take_weight(options->adapter.path, &options->adapter.weight);
-    return RUVLLM_OK;
-}
-
 const struct rv_option rv_model_options_adapter[RV_MODEL_OPTIONS_N_ADAPTER] = {
     {.name = "adapter",
-     .value = "PATH[=X]",
-     .type = RV_OPTION_PARSED,
-     .parse = parse_adapter,
-     .help = "Answer with this adapter: a GGUF LoRA file, a PEFT folder or one of ours; its changes times X (default "
-             "1)"},
+     .value = "PATH",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct rv_model_options, adapter),
+     .help = "Compute with this adapter: a GGUF LoRA file, one of ours, or a PEFT folder"},
+    {.name = "adapter-weight",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = -100,
+     .max = 100,
+     .offset = offsetof(struct rv_model_options, adapter_weight),
+     .help = "How much of the adapter: its changes are multiplied with it (default 1)"},
 };
 
 void rv_model_options_init(struct rv_model_options *options)
@@ -183,6 +166,7 @@ void rv_model_options_init(struct rv_model_options *options)
     if (device && *device)
         options->params.device = device;
     options->rope_scaling = RUVLLM_ROPE_FROM_MODEL;
+    options->adapter_weight = 1;
 }
 
 /* What can only be meant as a path, so that no name is searched for. */
@@ -273,8 +257,8 @@ int rv_model_options_open(const struct rv_model_options *options, ruvllm_model *
         return rv_output_failure(&err, NULL);
     info->struct_size = sizeof(*info);
     rc = ruvllm_model_info_get(*out, info, &err);
-    if (!rc && options->adapter.path[0])
-        rc = ruvllm_model_set_adapter(*out, options->adapter.path, options->adapter.weight, &err);
+    if (!rc && options->adapter)
+        rc = ruvllm_model_set_adapter(*out, options->adapter, options->adapter_weight, &err);
     if (rc) {
         ruvllm_model_close(*out);
         *out = NULL;

@@ -57,6 +57,8 @@ static void free_version(struct rv_adapter_registry *r, struct rv_adapter_versio
         r->n_unwritten--;
     body->is_doomed = true;
     rv_adapter_threads_queue(r, body);
+    if (r->waiting)
+        pthread_cond_signal(&r->loader_work); // there may be room now
 }
 
 static void remove_version(struct rv_adapter_registry *r, struct rv_adapter_version *version)

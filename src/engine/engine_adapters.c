@@ -12,7 +12,7 @@ static const float MAX_WEIGHT = 1e4f;
 
 ruvllm_status rv_engine_adapters_check_model(const struct ruvllm_model *model, struct ruvllm_error *err)
 {
-    if (!model->backend || !model->backend->can_learn)
+    if (!model->backend || !model->backend->has_adapters)
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_ADAPTER,
                             "backend '%s' does not compute with adapters; leave 'adapter' out",
                             model->backend ? model->backend->name : "none");

@@ -374,6 +374,31 @@ static void one_more_than_the_places_waits_until_one_is_free(void **state)
     close_shelf(r);
 }
 
+static void unloading_makes_room_for_who_waits(void **state)
+{
+    struct rv_adapter_ticket tickets[3], waiting;
+    struct rv_adapter_registry *r;
+
+    (void)state;
+    open_shelf(&r, 4, 16);
+    publish_layered(r, 4);
+    hold(r, &tickets[0], "a0");
+    hold(r, &tickets[1], "a1");
+    hold(r, &tickets[2], "a2");
+    shelf.cannot_write = true;
+    adapter_shelf_publish(r, "stuck", 9, 0); // in the place of a3, and to stay there
+    assert_false(enter(r, &waiting, "a3"));
+    nap(20000);
+    assert_int_equal(shelf.n_ready, 0);
+    assert_ok(rv_adapter_registry_forget(r, "stuck", 0, err));
+    await_ready(1);
+    assert_int_equal(waiting.state, RV_ADAPTER_TICKET_HELD);
+    rv_adapter_registry_release(r, &waiting);
+    for (int i = 0; i < 3; i++)
+        rv_adapter_registry_release(r, &tickets[i]);
+    close_shelf(r);
+}
+
 static void who_waits_is_passed_for_a_while_only(void **state)
 {
     struct rv_adapter_ticket waiting, running[2], others[3];
@@ -597,14 +622,15 @@ static void *race(void *arg)
             me->n_won++;
             known = generation;
         } else {
-            struct ruvllm_adapter_info *infos;
-            size_t n;
+            struct rv_adapter_choice choice = newest("prize");
+            struct rv_adapter_ticket ticket = {0};
 
             me->is_right = me->is_right && rc == RUVLLM_CONFLICT;
             me->n_lost++;
-            me->is_right = me->is_right && !rv_adapter_registry_list(me->registry, "prize", &infos, &n, NULL) && n > 0;
-            known = infos[n - 1].generation;
-            ruvllm_free(infos);
+            if (rv_adapter_registry_pin(me->registry, &ticket, &choice, 1, NULL))
+                me->is_right = false;
+            known = ticket.generation;
+            rv_adapter_registry_release(me->registry, &ticket);
         }
     }
     return NULL;
@@ -732,6 +758,7 @@ int main(void)
         cmocka_unit_test(bytes_are_bounded_too),
         cmocka_unit_test(without_files_old_generations_give_way_and_then_it_is_full),
         cmocka_unit_test(one_more_than_the_places_waits_until_one_is_free),
+        cmocka_unit_test(unloading_makes_room_for_who_waits),
         cmocka_unit_test(who_waits_is_passed_for_a_while_only),
         cmocka_unit_test(mixes_do_not_wait_for_each_other),
         cmocka_unit_test(a_file_that_cannot_be_read_fails_the_request_with_the_reason),
