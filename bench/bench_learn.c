@@ -452,7 +452,8 @@ static void tick(struct lab *lab, struct rv_head_adapter *adapter, const struct 
             curve += (square - mean * mean) / n;
         }
         if (slope < 0 && curve > 0)
-            rv_head_adapter_fold(adapter, &step, (float)((1 - share / kl) * -slope / curve), &lab->whitening, lab->scratch);
+            rv_head_adapter_fold(adapter, &step, (float)((1 - share / kl) * -slope / curve), &lab->whitening,
+                                 lab->scratch);
         rv_head_adapter_release(&alone);
     }
     free(step.a), free(step.b), free(base), free(gradient), free(at), free(a->states), free(a->gradients), free(a);

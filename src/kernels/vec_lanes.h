@@ -1,4 +1,5 @@
-/* The four sums in registers, for the files that are compiled for them. LANE_BYTES is the size of one. Included by vec_*.c only, once each. */
+/* The four sums in registers, for the files that are compiled for them. LANE_BYTES is the size of one. Included by
+ * vec_*.c only, once each. */
 #ifndef RV_KERNELS_VEC_LANES_H
 #define RV_KERNELS_VEC_LANES_H
 

@@ -193,8 +193,8 @@ static void gram_of_states(const struct rv_whitening *w, const struct rv_vec_ops
 
     for (int i = 0; i < n; i++) {
         for (int j = 0; j <= i; j++)
-            gram[i * n + j] = (double)(w->rest + w->ridge) * (double)ops->dot(rows + (size_t)i * dims,
-                                                                             rows + (size_t)j * dims, dims);
+            gram[i * n + j] =
+                (double)(w->rest + w->ridge) * (double)ops->dot(rows + (size_t)i * dims, rows + (size_t)j * dims, dims);
     }
     for (int32_t k = 0; k < w->n_directions; k++) {
         for (int i = 0; i < n; i++)
@@ -311,8 +311,8 @@ double rv_head_adapter_energy(const struct rv_head_adapter *adapter, const struc
     gram_of_states(whitening, ops, adapter->a, n, gram);
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < n; j++)
-            sum += gram[i * n + j] *
-                   (double)ops->dot(adapter->b + (size_t)i * dims, adapter->b + (size_t)j * dims, dims);
+            sum +=
+                gram[i * n + j] * (double)ops->dot(adapter->b + (size_t)i * dims, adapter->b + (size_t)j * dims, dims);
     }
     return sum;
 }

@@ -12,10 +12,10 @@ enum { RV_HEAD_ADAPTER_MAX_RANK = 8, RV_HEAD_ADAPTER_STEP_RANK = 2 };
 
 struct rv_head_adapter {
     int32_t n_dims;
-    int32_t rank;     // most pairs it may have
-    int32_t n_pairs;  // that it has
-    float *a;         // rank + step rank rows of n_dims
-    float *b;         // likewise: the columns of B
+    int32_t rank;    // most pairs it may have
+    int32_t n_pairs; // that it has
+    float *a;        // rank + step rank rows of n_dims
+    float *b;        // likewise: the columns of B
 };
 
 /* What an answer left behind for learning: rows of one response, as bfloat16. */

@@ -99,7 +99,8 @@ ruvllm_status rv_whitening_init(struct rv_whitening *out, const float *states, s
     for (size_t i = 0; i < n * (size_t)n_dims; i++)
         total += (double)states[i] * (double)states[i];
     if (n == 0 || !isfinite(total) || total == 0)
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "states to learn from must be finite and not all 0");
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                            "states to learn from must be finite and not all 0");
     total /= (double)n;
     k = n_dims < RV_WHITENING_MAX_DIRECTIONS ? n_dims : RV_WHITENING_MAX_DIRECTIONS;
     k = (size_t)k < n ? k : (int32_t)n;
