@@ -517,36 +517,40 @@ static void peft_folders_come_back_bit_by_bit(void **state)
 }
 
 /* Row j * half + i of a head in PEFT is row 2 i + j in GGUF, for queries and keys of the llama family alone. */
+static void check_order(const struct paper_model *m, const char *module, enum rv_part part, size_t n_heads, bool turned)
+{
+    size_t half = PAPER_HEAD_DIM / 2;
+    struct rv_adapter_file *file;
+    const float *b;
+    struct peft p;
+
+    peft_init(&p, config_of_all);
+    peft_pair(&p, module, "F32", PAPER_EMBD, n_heads * PAPER_HEAD_DIM, 3);
+    peft_finish(&p);
+    assert_ok(peft_open(&p, m, &file, err));
+    b = paper_adapter_pair(file, 1, part)->b.data;
+    for (size_t head = 0; head < n_heads; head++) {
+        for (size_t row = 0; row < PAPER_HEAD_DIM; row++) {
+            size_t from = turned ? row % 2 * half + row / 2 : row;
+
+            /* B is the first tensor of the data. */
+            assert_memory_equal(b + (head * PAPER_HEAD_DIM + row) * 3,
+                                p.data.data + (head * PAPER_HEAD_DIM + from) * 3 * sizeof(float), 3 * sizeof(float));
+        }
+    }
+    assert_true(file->pairs[0].scale == (float)(6.5 / 3));
+    rv_adapter_file_close(file);
+    peft_release(&p);
+}
+
 static void queries_and_keys_change_their_order(void **state)
 {
-    static const struct paper_model *const models[] = {&llama, &qwen2};
-    size_t half = PAPER_HEAD_DIM / 2;
-
     (void)state;
-    for (int m = 0; m < 2; m++) {
-        struct rv_adapter_file *file;
-        const float *b;
-        struct peft p;
-
-        peft_init(&p, config_of_all);
-        peft_pair(&p, "1.self_attn.q_proj", "F32", PAPER_EMBD, PAPER_HEADS * PAPER_HEAD_DIM, 3);
-        peft_finish(&p);
-        assert_ok(peft_open(&p, models[m], &file, err));
-        b = paper_adapter_pair(file, 1, RV_PART_Q)->b.data;
-        for (size_t head = 0; head < PAPER_HEADS; head++) {
-            for (size_t row = 0; row < PAPER_HEAD_DIM; row++) {
-                size_t from = m == 0 ? row % 2 * half + row / 2 : row;
-
-                /* B is the first tensor of the data. */
-                assert_memory_equal(b + (head * PAPER_HEAD_DIM + row) * 3,
-                                    p.data.data + (head * PAPER_HEAD_DIM + from) * 3 * sizeof(float),
-                                    3 * sizeof(float));
-            }
-        }
-        assert_true(file->pairs[0].scale == (float)(6.5 / 3));
-        rv_adapter_file_close(file);
-        peft_release(&p);
-    }
+    check_order(&llama, "1.self_attn.q_proj", RV_PART_Q, PAPER_HEADS, true);
+    check_order(&llama, "1.self_attn.k_proj", RV_PART_K, PAPER_KV_HEADS, true);
+    check_order(&llama, "1.self_attn.v_proj", RV_PART_V, PAPER_KV_HEADS, false);
+    check_order(&qwen2, "1.self_attn.q_proj", RV_PART_Q, PAPER_HEADS, false);
+    check_order(&qwen2, "1.self_attn.k_proj", RV_PART_K, PAPER_KV_HEADS, false);
 }
 
 /* What never was a PEFT folder becomes one, with patterns for all that differs. */
