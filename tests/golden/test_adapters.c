@@ -184,8 +184,10 @@ static bool is_same(const struct ruvllm_response *a, const struct ruvllm_respons
 
         if (a->tokens[i] != b->tokens[i])
             return gap(a, i) < 0.01;
-        if (fabs((double)(x->logprob - y->logprob)) > 0.01)
+        if (fabs((double)(x->logprob - y->logprob)) > 0.01) {
+            print_message("token %zu: log-probability %.4f, not %.4f\n", i, (double)x->logprob, (double)y->logprob);
             return false;
+        }
     }
     return a->n_tokens == b->n_tokens;
 }
