@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 
 #include "base/rng.h"
+#include "engine/adapter_census.h"
 #include "ruvllm_adapter.h"
 #include "support/adapter_fixture.h"
 #include "support/test.h"
@@ -566,7 +567,7 @@ static void a_day_of_loading_and_unloading_leaves_nothing_behind(void **state)
             (void)!ruvllm_engine_adapter_unload(c.engine, id, 0, NULL);
         }
         rv_adapter_registry_settle(c.engine->adapters.registry);
-        assert_true(rv_adapter_registry_check(c.engine->adapters.registry));
+        assert_true(rv_adapter_census_check(c.engine->adapters.registry));
         kib[round] = resident_kib();
         n_open[round] = n_descriptors();
         print_message("%d cycles, %d answers, %ld KiB, %d descriptors\n", c.n_cycles, n_answers, kib[round],

@@ -2,6 +2,7 @@
 #include "engine/adapter_registry.h"
 
 #include "base/clock.h"
+#include "engine/adapter_census.h"
 #include "support/adapter_shelf.h"
 #include "support/test.h"
 
@@ -49,7 +50,7 @@ static void open_shelf(struct rv_adapter_registry **r, int32_t max_layered, int3
 
 static void close_shelf(struct rv_adapter_registry *r)
 {
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
     adapter_shelf_release(&shelf);
 }
@@ -105,7 +106,7 @@ static void generations_count_up_and_losers_get_conflict(void **state)
     assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
     assert_int_equal(generation, 3);
     rv_adapter_unref(offer.adapter);
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
 }
 
@@ -321,7 +322,7 @@ static void without_files_old_generations_give_way_and_then_it_is_full(void **st
     rv_adapter_registry_release(r, &ticket);
     assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
     rv_adapter_unref(offer.adapter);
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
 }
 
@@ -445,7 +446,7 @@ static void a_file_that_cannot_be_read_fails_the_request_with_the_reason(void **
     publish_layered(r, 6);
     shelf.cannot_read = true;
     assert_fails(rv_adapter_registry_fetch(r, &ticket, &choice, 1, &error), RUVLLM_IO, error, "shelf is broken");
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     shelf.cannot_read = false;
     assert_ok(rv_adapter_registry_fetch(r, &ticket, &choice, 1, err));
     rv_adapter_registry_release(r, &ticket);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "engine/adapter_census.h"
 #include "support/adapter_fixture.h"
 #include "support/adapter_shelf.h"
 #include "support/test.h"
@@ -45,7 +46,7 @@ static void open_shelf(struct rv_adapter_registry **r, int32_t max_layered, int3
 
 static void close_shelf(struct rv_adapter_registry *r)
 {
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
     adapter_shelf_release(&shelf);
 }
@@ -336,7 +337,7 @@ static void thousands_of_heads_are_small_and_found_at_once(void **state)
     assert_true(us[N_SWITCHES / 100 * 99] <= 1000);
 #endif
     free(us);
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
 }
 
