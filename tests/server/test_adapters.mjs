@@ -1,7 +1,7 @@
 // Adapters over the wire: named by model or field, loaded and unloaded while serving, kept apart by tenant, counted and witnessed.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -15,7 +15,7 @@ mkdirSync(join(adapters, "later"), { recursive: true });
 writeLora(join(adapters, "pirate.gguf"), models.text, { seed: 1 });
 writeLora(join(adapters, "poet.gguf"), models.text, { seed: 2, rank: 4 });
 writePeft(join(adapters, "peft"), models.text, { seed: 3 });
-writeFileSync(join(adapters, "broken.gguf"), "GGUF, but no more than that");
+writeFileSync(join(adapters, "broken.gguf"), readFileSync(join(adapters, "pirate.gguf")).subarray(0, 100));
 writeLora(join(adapters, "later", "one.gguf"), models.text, { seed: 10 });
 writeLora(join(adapters, "later", "two.gguf"), models.text, { seed: 11 });
 writeLora(join(folder, "outside.gguf"), models.text, { seed: 12 });
