@@ -297,6 +297,8 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
         rc = rv_adapter_folder_resolve(r->config->adapters_dir, r->adapters_folder, err);
         r->server.adapters_folder = r->adapters_folder;
     }
+    if (!rc && r->config->adapter_cache && mkdir(r->config->adapter_cache, 0700) != 0 && errno != EEXIST)
+        rc = rv_fail_errno(err, errno, "cannot make the adapters' cache '%.160s'", r->config->adapter_cache);
     if (!rc)
         rc = rv_model_list_init(&list, r->config, r->server.log, err);
     if (rc)
