@@ -276,3 +276,25 @@ describe("what is kept of it", () => {
         }, "the witness log has it");
     });
 });
+
+describe("serve --adapter", () => {
+    it("answers with it when a request names none", async () => {
+        const pirate = textOf(await story(acme, { model: "text:pirate" }));
+        const plain = textOf(await story(acme));
+        const own = await Server.start([`text=${models.text}`, "--adapter", `${join(adapters, "pirate.gguf")}=1`, "--threads", "1"]);
+        const ask = (more = {}) => own.client().completions.create({ model: "text", prompt: "Once upon a time", max_tokens: 16, temperature: 0, ...more });
+        const reply = await ask();
+        assert.equal(textOf(reply), pirate);
+        assert.equal(reply.adapter_generation, 1);
+        assert.equal(textOf(await ask({ adapter: [{ id: "pirate", weight: 0 }] })), plain);
+        assert.deepEqual(await own.stop(), { code: 0, signal: null });
+    });
+
+    it("does not serve at all when it cannot be loaded", () => {
+        for (const path of [join(adapters, "broken.gguf"), join(adapters, "none.gguf"), join(adapters, "butler.gguf")]) {
+            const run = spawnSync(program, ["serve", `text=${models.text}`, "--adapter", path, "--listen", "127.0.0.1:0", "--store", "none"], { encoding: "utf8", timeout: 60000 });
+            assert.equal(run.status, 1, run.stderr);
+            assert.match(run.stderr, /cannot load adapter/);
+        }
+    });
+});
