@@ -160,6 +160,10 @@ void rv_api_error_from(struct rv_api_error *err, const struct ruvllm_error *caus
     case RUVLLM_CONFLICT:
         rv_api_error_set(err, 409, "conflict", NULL, "%s", message);
         return;
+    case RUVLLM_NO_SPACE:
+        rv_api_error_set(err, 507, "insufficient_storage", NULL,
+                         "the server's disk is full: this was not kept. Try again later");
+        return;
     case RUVLLM_OK:
     case RUVLLM_IO:
     case RUVLLM_FORMAT:
