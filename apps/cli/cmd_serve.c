@@ -9,7 +9,14 @@
 
 #include <string.h>
 
-enum { MAX_LISTS = 16, MAX_MODELS = 64, NAME = 129 };
+enum { MAX_LISTS = 16, MAX_MODELS = 64, NAME = 129, MAX_ADAPTERS = 4 };
+
+/* "PATH" or "PATH=0.5". */
+struct adapter_list {
+    struct rv_serve_adapter items[MAX_ADAPTERS];
+    char paths[MAX_ADAPTERS][PATH_MAX];
+    size_t n;
+};
 
 struct list {
     const char *items[MAX_LISTS];
@@ -20,6 +27,7 @@ struct serve_options {
     struct rv_model_options model;
     struct list listen;
     struct list origins;
+    struct adapter_list with;
     const char *models_dir;
     const char *adapters;
     const char *adapter_cache;
@@ -44,6 +52,26 @@ static ruvllm_status parse_list(void *target, const char *text, struct ruvllm_er
     if (list->n == MAX_LISTS)
         return rv_fail(err, RUVLLM_INVALID, "at most %d of them", MAX_LISTS);
     list->items[list->n++] = text;
+    return RUVLLM_OK;
+}
+
+static ruvllm_status parse_adapter(void *target, const char *text, struct ruvllm_error *err)
+{
+    struct adapter_list *list = target;
+    const char *equals = strrchr(text, '=');
+    double weight = 1;
+    size_t len = strlen(text);
+
+    if (list->n == MAX_ADAPTERS)
+        return rv_fail(err, RUVLLM_INVALID, "at most %d of them", MAX_ADAPTERS);
+    /* What follows the last '=' is a weight where it is a number, else part of the path. */
+    if (equals && rv_options_double(equals + 1, -8, 8, &weight))
+        len = (size_t)(equals - text);
+    if (len == 0 || len >= PATH_MAX)
+        return rv_fail(err, RUVLLM_INVALID, "a path, or a path and a weight such as my.gguf=0.5");
+    memcpy(list->paths[list->n], text, len);
+    list->items[list->n] = (struct rv_serve_adapter){.path = list->paths[list->n], .weight = (float)weight};
+    list->n++;
     return RUVLLM_OK;
 }
 
@@ -111,6 +139,14 @@ static const struct rv_option serving_options[] = {
      .offset = offsetof(struct serve_options, adapters),
      .help = "Load every adapter of a folder with each model it fits, shared by all tenants, each by its name; it is "
              "also where /v1/adapters may load from"},
+    {.name = "adapter",
+     .value = "PATH[=X]",
+     .type = RV_OPTION_PARSED,
+     .parse = parse_adapter,
+     .offset = offsetof(struct serve_options, with),
+     .help =
+         "Answer with this adapter, its changes times X, when a request names none; it must fit every model; may be "
+         "given several times"},
     {.name = "adapter-cache",
      .value = "DIR",
      .type = RV_OPTION_STRING,
@@ -246,6 +282,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->models_dir = options->models_dir;
     config->adapters_dir = options->adapters;
     config->adapter_cache = options->adapter_cache;
+    config->adapters = options->with.items;
+    config->n_adapters = options->with.n;
     config->addresses = options->listen.items;
     config->n_addresses = options->listen.n;
     config->cors_origins = options->origins.items;

@@ -41,6 +41,7 @@ struct running {
     char *store_path; // NULL: no store
     char sessions_folder[PATH];
     char adapters_folder[RV_ADAPTER_FOLDER_PATH];
+    char adapter_ids[RV_API_MAX_ADAPTERS][RV_API_MAX_ADAPTER + 1]; // of the default ones
     char url[300];
     pthread_t signals;
     bool has_signals;
@@ -119,13 +120,19 @@ static void log_line(void *user, ruvllm_log_level level, const char *line)
 }
 
 /* On the loader's thread. */
-static void on_opened(void *user, size_t i_model, ruvllm_engine *engine)
+static ruvllm_status on_opened(void *user, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err)
 {
     struct running *r = user;
+    ruvllm_status rc = RUVLLM_OK;
+    int64_t generation;
 
     if (r->server.adapters_folder)
         rv_adapter_folder_load(r->server.adapters_folder, engine, rv_model_set_name(r->server.models, i_model),
                                r->server.log);
+    /* Without these, answers would be others than the operator asked for. */
+    for (size_t i = 0; !rc && i < r->config->n_adapters; i++)
+        rc = ruvllm_engine_adapter_load(engine, r->adapter_ids[i], r->config->adapters[i].path, -1, &generation, err);
+    return rc;
 }
 
 /* On the loader's thread. */
@@ -281,6 +288,22 @@ static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
     return rc;
 }
 
+static ruvllm_status name_adapters(struct running *r, struct ruvllm_error *err)
+{
+    struct rv_adapter_choice *choice = &r->server.default_adapters;
+
+    if (r->config->n_adapters > RV_API_MAX_ADAPTERS)
+        return rv_fail(err, RUVLLM_INVALID, "more than %d adapters at once", RV_API_MAX_ADAPTERS);
+    for (size_t i = 0; i < r->config->n_adapters; i++) {
+        if (!rv_adapter_folder_id(r->config->adapters[i].path, r->adapter_ids[i]))
+            return rv_fail(err, RUVLLM_INVALID, "the name of '%.160s' is not one for an adapter: rename it",
+                           r->config->adapters[i].path);
+        choice->uses[choice->n++] =
+            (struct rv_api_adapter_use){.id = r->adapter_ids[i], .weight = r->config->adapters[i].weight};
+    }
+    return RUVLLM_OK;
+}
+
 static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
 {
     struct rv_model_set_config models = {.engine = r->config->engine,
@@ -291,12 +314,14 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
                                          .on_loaded = on_loaded,
                                          .user = r};
     struct rv_model_list list;
-    ruvllm_status rc = RUVLLM_OK;
+    ruvllm_status rc = name_adapters(r, err);
 
-    if (r->config->adapters_dir) {
+    if (!rc && r->config->adapters_dir) {
         rc = rv_adapter_folder_resolve(r->config->adapters_dir, r->adapters_folder, err);
         r->server.adapters_folder = r->adapters_folder;
     }
+    if (!rc && r->config->adapter_cache && mkdir(r->config->adapter_cache, 0700) != 0 && errno != EEXIST)
+        rc = rv_fail_errno(err, errno, "cannot make the adapters' cache '%.160s'", r->config->adapter_cache);
     if (!rc)
         rc = rv_model_list_init(&list, r->config, r->server.log, err);
     if (rc)

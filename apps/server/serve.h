@@ -9,12 +9,19 @@ struct rv_serve_model {
     const char *path;
 };
 
+struct rv_serve_adapter {
+    const char *path;
+    float weight;
+};
+
 /* Strings are borrowed for the call. */
 struct rv_serve_config {
     const struct rv_serve_model *models; // the first is the default
     size_t n_models;
-    const char *models_dir;       // every .gguf file in it, by its name; NULL: none
-    const char *adapters_dir;     // every adapter in it, shared, by its name; NULL: none
+    const char *models_dir;                  // every .gguf file in it, by its name; NULL: none
+    const char *adapters_dir;                // every adapter in it, shared, by its name; NULL: none
+    const struct rv_serve_adapter *adapters; // of requests that name none; up to 4
+    size_t n_adapters;
     const char *adapter_cache;    // folder for adapters that memory does not hold; NULL: none
     const char *const *addresses; // none: 127.0.0.1:8080
     size_t n_addresses;
