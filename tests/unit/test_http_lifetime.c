@@ -398,6 +398,15 @@ static void timers_run_again_and_again(void **state)
 
 /* ---- drain ------------------------------------------------------------------------------------ */
 
+static void wait_for_connections(const struct http_fixture *f, int32_t n)
+{
+    int64_t until_us = rv_clock_us() + 2000000;
+
+    while (rv_http_server_n_connections(f->server) < n && rv_clock_us() < until_us)
+        poll(NULL, 0, 1);
+    assert_int_equal(rv_http_server_n_connections(f->server), n);
+}
+
 static void draining_lets_answers_end_and_closes_what_idles(void **state)
 {
     struct http_fixture *f = *state;
@@ -426,6 +435,37 @@ static void draining_lets_answers_end_and_closes_what_idles(void **state)
     assert_true(f->has_returned);
     rv_http_server_close(f->server);
     assert_int_equal(f->n_ends[RV_HTTP_END_SENT], 2);
+}
+
+/* Accepted, and its request still on its way when the end begins. */
+static void draining_waits_a_moment_for_a_first_request(void **state)
+{
+    struct http_fixture *f = *state;
+    char answer[ANSWER_MAX];
+    int64_t start_us;
+    bool is_closed;
+    int late, silent;
+
+    http_fixture_start(f);
+    late = http_fixture_connect(f);
+    silent = http_fixture_connect(f);
+    wait_for_connections(f, 2);
+    start_us = rv_clock_us();
+    rv_http_server_stop(f->server, 5000);
+    poll(NULL, 0, 50);
+    rv_http_server_stop(f->server, 5000); // asking again shortens nobody's time
+    http_fixture_send(late, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_fixture_read(late, answer, sizeof(answer), 2000, &is_closed);
+    assert_true(is_closed && begins_with(answer, "HTTP/1.1 200 "));
+    assert_non_null(strstr(answer, "connection: close\r\n"));
+    assert_int_equal(http_fixture_read(silent, answer, sizeof(answer), 2000, &is_closed), 0);
+    assert_true(is_closed);
+    pthread_join(f->thread, NULL);
+    assert_in_range(rv_clock_us() - start_us, 240000, 2000000);
+    rv_http_server_close(f->server);
+    assert_int_equal(f->n_ends[RV_HTTP_END_SENT], 1);
+    close(late);
+    close(silent);
 }
 
 static void draining_cuts_off_what_takes_too_long(void **state)
@@ -596,6 +636,7 @@ int main(void)
         CASE(posts_of_many_threads_run_on_the_servers),
         CASE(timers_run_again_and_again),
         CASE(draining_lets_answers_end_and_closes_what_idles),
+        CASE(draining_waits_a_moment_for_a_first_request),
         CASE(draining_cuts_off_what_takes_too_long),
         CASE(a_unix_socket_serves_too_and_its_leftover_is_replaced),
         CASE(an_inherited_socket_is_used_and_a_wrong_one_refused),
