@@ -54,19 +54,12 @@ static int make_certificate(void **state)
 
 static int set_up(void **state)
 {
-    struct http_fixture *f = calloc(1, sizeof(*f));
+    struct http_fixture *f;
 
-    assert_non_null(f);
-    http_fixture_init(f);
+    http_fixture_set_up(state);
+    f = *state;
     f->config.tls_cert = cert_path;
     f->config.tls_key = key_path;
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    free(*state);
     return 0;
 }
 
@@ -229,7 +222,7 @@ static void a_certificate_that_cannot_be_used_is_named(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, http_fixture_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(requests_are_answered_over_tls),
         CASE(a_long_answer_arrives_whole_over_tls),
