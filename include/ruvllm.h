@@ -469,6 +469,7 @@ struct ruvllm_request {
     bool no_shared_prefix;                     // compute all of it, leave nothing behind
     void (*on_event)(void *user, uint64_t id); // called on the engine's thread when an event waits; must return at once
     void *user;
+    float share; // of the engine among tenants that wait: tokens count as their number divided by it; 0 is 1; to 1000
 };
 
 /*

@@ -91,7 +91,8 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
                                      .kv = r->has_kv ? &r->kv : NULL,
                                      .no_shared_prefix = r->no_shared_prefix,
                                      .on_event = on_event,
-                                     .user = call};
+                                     .user = call,
+                                     .share = call->key.share};
     ruvllm_status rc;
 
     params.seed += (uint64_t)(choice->index % r->n);

@@ -454,7 +454,7 @@ void rv_scheduler_complete(struct rv_scheduler *scheduler, const struct rv_sched
             continue;
         len = r->kv.len;
         rv_kv_seq_advance(&r->kv, n);
-        rv_fair_share_charge(&s->share, r->tenant, n);
+        rv_fair_share_charge(&s->share, r->tenant, n, r->share);
         if (r->n_given < r->kv.len)
             r->n_given = r->kv.len;
         if (s->config.tree && !r->no_cache && r->kv.len / RV_KV_BLOCK_TOKENS > len / RV_KV_BLOCK_TOKENS)

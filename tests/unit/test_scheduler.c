@@ -431,8 +431,8 @@ static void a_long_prompt_among_short_ones_goes_on(void **state)
     sched_fixture_close(&f);
 }
 
-/* Alice always has many waiting, Bob a few. Returns tokens served to each. */
-static void flood(int32_t n_steps, int32_t *of_alice, int32_t *of_bob)
+/* Alice always has many waiting, Bob, whose share has this weight, a few. Returns tokens served to each. */
+static void flood(int32_t n_steps, float weight, int32_t *of_alice, int32_t *of_bob)
 {
     struct sched_fixture f;
     struct sched_request alice[MANY - 4] = {0}, bob[4] = {0};
@@ -446,8 +446,11 @@ static void flood(int32_t n_steps, int32_t *of_alice, int32_t *of_bob)
 
             if (r->tokens && sched_request_is_done(r))
                 sched_fixture_end(&f, r);
-            if (!r->tokens)
-                sched_fixture_start(&f, r, k < 4 ? BOB : ALICE, 100, 104);
+            if (r->tokens)
+                continue;
+            sched_request_init(&f, r, k < 4 ? BOB : ALICE, 100, 104);
+            r->request.share = k < 4 ? weight : 1;
+            sched_fixture_submit(&f, r);
         }
         assert_true(sched_fixture_plan(&f, &step));
         for (int32_t k = 0; k < step.n_parts; k++)
@@ -465,10 +468,21 @@ static void a_tenant_that_floods_gets_no_more_than_its_share(void **state)
     int32_t of_alice, of_bob;
 
     (void)state;
-    flood(600, &of_alice, &of_bob);
+    flood(600, 1, &of_alice, &of_bob);
     /* Half each, give or take a quantum (512 tokens) and what decodes. */
     assert_true(of_alice + of_bob > 20000);
     assert_in_range(of_bob, (of_alice + of_bob) * 45 / 100, (of_alice + of_bob) * 55 / 100);
+}
+
+static void a_share_of_three_is_three_times_the_tokens(void **state)
+{
+    int32_t of_alice, of_bob;
+
+    (void)state;
+    flood(1200, 3, &of_alice, &of_bob);
+    assert_in_range(of_bob * 100 / of_alice, 270, 330);
+    flood(1200, 0.5F, &of_alice, &of_bob);
+    assert_in_range(of_bob * 100 / of_alice, 45, 55);
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
@@ -562,6 +576,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_for_ever),
         cmocka_unit_test(a_long_prompt_among_short_ones_goes_on),
         cmocka_unit_test(a_tenant_that_floods_gets_no_more_than_its_share),
+        cmocka_unit_test(a_share_of_three_is_three_times_the_tokens),
         cmocka_unit_test(a_full_queue_is_busy),
         cmocka_unit_test(what_the_pool_can_never_hold_is_refused_and_the_rest_is_finished),
         cmocka_unit_test(wrong_settings_are_refused),

@@ -52,7 +52,7 @@ static void each_rule_counts_only_where_those_before_it_are_even(void **state)
     b.n_left = 49;
     assert_int_equal(first_of(f, a, b), 2); // what is left
     b.tenant = B;
-    rv_fair_share_charge(&f->share, B, QUANTUM);
+    rv_fair_share_charge(&f->share, B, QUANTUM, 1);
     assert_int_equal(first_of(f, a, b), 1); // the tenant served least
     b.served_us = 5000 - AGE_US;
     assert_int_equal(first_of(f, a, b), 2); // waiting
@@ -79,9 +79,9 @@ static void small_differences_between_tenants_do_not_interrupt_a_prompt(void **s
     struct rv_turn begun = {.tenant = A, .n_left = 10, .served_us = 5000};
     struct rv_turn other = {.tenant = B, .n_left = 100, .served_us = 5000};
 
-    rv_fair_share_charge(&f->share, A, QUANTUM - 1);
+    rv_fair_share_charge(&f->share, A, QUANTUM - 1, 1);
     assert_int_equal(first_of(f, begun, other), 1);
-    rv_fair_share_charge(&f->share, A, 1);
+    rv_fair_share_charge(&f->share, A, 1, 1);
     assert_int_equal(first_of(f, begun, other), 2);
 }
 
