@@ -136,8 +136,7 @@ static void on_loaded(void *user, size_t i_model, ruvllm_status status, const ch
     r->was_ready = true;
     engine = rv_model_set_peek(server->models, 0);
     if (engine) {
-        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL,
-                                r->had_keys);
+        rv_greeting_print_ready(server, r->url, engine, r->had_keys);
         rv_model_set_release(server->models, 0, false);
     }
     rv_service_manager_notify("READY=1");
