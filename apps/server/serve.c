@@ -14,6 +14,7 @@
 #include "server/greeting.h"
 #include "server/model_list.h"
 #include "server/service_manager.h"
+#include "server/witness_keeper.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -37,6 +38,7 @@ enum {
 struct running {
     struct rv_server server;
     const struct rv_serve_config *config;
+    struct rv_witness_keeper keeper;
     char *store_path; // NULL: no store
     char sessions_folder[PATH];
     char url[300];
@@ -236,6 +238,11 @@ static void make_url(struct running *r, const char *address, bool is_inherited)
                  rv_http_server_port(r->server.http, 0));
 }
 
+static bool keeps_witness(const struct running *r)
+{
+    return r->server.store && r->config->witness_days > 0;
+}
+
 static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
 {
     static const char *const at_home[] = {"127.0.0.1:8080"};
@@ -261,6 +268,8 @@ static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
         rc = rv_http_server_open(&r->server.http, &http, err);
     if (!rc)
         rc = rv_http_server_every(r->server.http, REFRESH_MS, refresh, &r->server, err);
+    if (!rc && keeps_witness(r))
+        rc = rv_http_server_every(r->server.http, RV_WITNESS_KEEPER_PERIOD_MS, rv_witness_keeper_start, &r->keeper, err);
     if (!rc && watchdog_ms)
         rc = rv_http_server_every(r->server.http, watchdog_ms, feed_watchdog, r, err);
     if (!rc)
@@ -310,6 +319,7 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = rv_worker_pool_open(&s->quick, N_QUICK, err);
     if (!rc)
         rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
+    rv_witness_keeper_init(&r->keeper, s->slow, s->store, s->log, r->config->witness_days);
     if (!rc)
         rc = open_http(r, err);
     r->had_keys = s->auth.has_keys;
@@ -357,6 +367,8 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
     if (!rc) {
         rv_greeting_print(&r->server, r->url, r->store_path);
         rv_model_set_want(r->server.models, 0);
+        if (keeps_witness(r))
+            rv_witness_keeper_start(&r->keeper);
         rc = rv_http_server_run(r->server.http, err);
     }
     close_all(r);
