@@ -439,7 +439,8 @@ static void flood(int32_t n_steps, float weight, int32_t *of_alice, int32_t *of_
     struct rv_scheduler_step step;
 
     *of_alice = *of_bob = 0;
-    sched_fixture_open(&f, 128, &(struct rv_scheduler_config){.max_running = 8, .age_ms = 60000});
+    /* Hundreds of them wait for seconds, which is many steps of age. */
+    sched_fixture_open(&f, 128, &(struct rv_scheduler_config){.max_running = 8, .age_ms = 100});
     for (int32_t i = 0; i < n_steps; i++) {
         for (int k = 0; k < MANY; k++) {
             struct sched_request *r = k < 4 ? &bob[k] : &alice[k - 4];
