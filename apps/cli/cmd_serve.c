@@ -12,7 +12,7 @@
 
 enum { MAX_LISTS = 16, MAX_MODELS = 64, NAME = 129 };
 
-static const uint64_t DEFAULT_SPILL = (uint64_t)4 << 30;
+static const uint64_t default_spill_bytes = (uint64_t)4 << 30;
 
 struct list {
     const char *items[MAX_LISTS];
@@ -274,7 +274,7 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->engine.kv = kv;
     config->engine.kv_bytes = options->kv_bytes;
     config->engine.spill_dir = options->spill_dir;
-    config->engine.spill_bytes = options->spill_bytes ? options->spill_bytes : DEFAULT_SPILL;
+    config->engine.spill_bytes = options->spill_bytes ? options->spill_bytes : default_spill_bytes;
     config->engine.max_sequences = options->max_sequences;
     config->engine.max_queue = options->max_queue;
     config->models_dir = options->models_dir;

@@ -445,6 +445,34 @@ static void draining_waits_a_moment_for_a_first_request(void **state)
     close(silent);
 }
 
+/* Connected, its request sent, and the end comes before it was accepted. */
+static void draining_answers_who_waits_to_be_accepted(void **state)
+{
+    static const char *const address[] = {"127.0.0.1:0"};
+    struct http_fixture *f = *state;
+    char answer[ANSWER_MAX];
+    bool is_closed;
+    int fds[3];
+
+    f->config.addresses = address;
+    f->config.n_addresses = 1;
+    assert_ok(rv_http_server_open(&f->server, &f->config, err));
+    f->port = rv_http_server_port(f->server, 0);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = http_fixture_connect(f);
+        http_fixture_send(fds[i], "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    rv_http_server_stop(f->server, 5000);
+    assert_ok(rv_http_server_run(f->server, err));
+    for (int i = 0; i < 3; i++) {
+        http_fixture_read(fds[i], answer, sizeof(answer), 1000, &is_closed);
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 200 "));
+        close(fds[i]);
+    }
+    rv_http_server_close(f->server);
+    assert_int_equal(f->n_ends[RV_HTTP_END_SENT], 3);
+}
+
 static void draining_cuts_off_what_takes_too_long(void **state)
 {
     struct http_fixture *f = *state;
@@ -609,6 +637,7 @@ int main(void)
         CASE(timers_run_again_and_again),
         CASE(draining_lets_answers_end_and_closes_what_idles),
         CASE(draining_waits_a_moment_for_a_first_request),
+        CASE(draining_answers_who_waits_to_be_accepted),
         CASE(draining_cuts_off_what_takes_too_long),
         CASE(a_unix_socket_serves_too_and_its_leftover_is_replaced),
         CASE(an_inherited_socket_is_used_and_a_wrong_one_refused),
