@@ -358,6 +358,7 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
 
     if (!r)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the server");
+    rv_alloc_share_heaps();
     r->config = config;
     r->server.config = config;
     set_of_signals(&set);
