@@ -20,6 +20,9 @@ static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, co
         rc = rv_migration_run(db, rv_migration_newest(), err);
     if (!rc && role == RV_STORE_ROLE_READER)
         rc = rv_sqlite_db_run(db, "PRAGMA query_only=ON", "prepare the connection", err);
+    /* Entries go to the end of the table: pages that are full are not looked at again. */
+    if (!rc && role == RV_STORE_ROLE_WRITER)
+        rc = rv_sqlite_db_run(db, "PRAGMA cache_size=-128", "prepare the connection", err);
     return rc;
 }
 
