@@ -232,8 +232,8 @@ struct ruvllm_model_info {
     bool tied_embeddings;
     const char *backend; // "native" or "llama"; "" when only the vocabulary was read and nothing here could compute it
     bool can_learn;      // feedback changes it; no backend does that yet
-    bool has_tiers; // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
-    int32_t n_threads; // that compute; 0 when only the vocabulary was read
+    bool has_tiers;      // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
+    int32_t n_threads;   // that compute; 0 when only the vocabulary was read
 };
 
 RUVLLM_API ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_model_info *out,

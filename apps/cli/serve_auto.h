@@ -7,8 +7,8 @@
 enum { RV_SERVE_AUTO_NOTES = 400 };
 
 /*
- * Sets memory for keys and values and, unless `kv` is NULL, their precision, where the user left them open; `notes` says
- * from what. `model_path` is the default's.
+ * Sets memory for keys and values and, unless `kv` is NULL, their precision, where the user left them open; `notes`
+ * says from what. `model_path` is the default's.
  */
 void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, struct ruvllm_kv_policy *kv,
                           char notes[RV_SERVE_AUTO_NOTES]);

@@ -9,6 +9,7 @@
 #include "server/serve.h"
 
 #include "base/alloc.h"
+#include "base/heap.h"
 #include "server/call.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
@@ -269,7 +270,8 @@ static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
     if (!rc)
         rc = rv_http_server_every(r->server.http, REFRESH_MS, refresh, &r->server, err);
     if (!rc && keeps_witness(r))
-        rc = rv_http_server_every(r->server.http, RV_WITNESS_KEEPER_PERIOD_MS, rv_witness_keeper_start, &r->keeper, err);
+        rc =
+            rv_http_server_every(r->server.http, RV_WITNESS_KEEPER_PERIOD_MS, rv_witness_keeper_start, &r->keeper, err);
     if (!rc && watchdog_ms)
         rc = rv_http_server_every(r->server.http, watchdog_ms, feed_watchdog, r, err);
     if (!rc)
@@ -358,7 +360,7 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
 
     if (!r)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the server");
-    rv_alloc_share_heaps();
+    rv_heap_share();
     r->config = config;
     r->server.config = config;
     set_of_signals(&set);

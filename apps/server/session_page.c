@@ -69,7 +69,8 @@ static bool read_pair(struct rv_session_page *page, const char *pair, size_t len
     if (is_name(pair, name_len, "limit") || is_name(pair, name_len, "after"))
         rv_api_error_set(err, 400, "duplicate_field", NULL, "the query says '%.*s' twice", (int)name_len, pair);
     else
-        rv_api_error_set(err, 400, "unknown_field", NULL, "a list of sessions takes 'limit' and 'after' and nothing else");
+        rv_api_error_set(err, 400, "unknown_field", NULL,
+                         "a list of sessions takes 'limit' and 'after' and nothing else");
     return false;
 }
 

@@ -4,9 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 bool rv_size_mul(size_t a, size_t b, size_t *out)
 {
@@ -58,15 +55,3 @@ void rv_free(void *ptr)
 {
     free(ptr);
 }
-
-#ifdef __GLIBC__
-void rv_alloc_share_heaps(void)
-{
-    /* Measured on 6,000 mixed requests: 6 MiB more than after the first 1,000 without it, 0.3 MiB with it. */
-    (void)mallopt(M_ARENA_MAX, 2);
-}
-#else
-void rv_alloc_share_heaps(void)
-{
-}
-#endif

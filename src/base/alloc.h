@@ -21,10 +21,4 @@ char *rv_strndup(const char *text, size_t len);
 char *rv_strdup(const char *text);
 void rv_free(void *ptr);
 
-/*
- * For a program that serves for weeks, before its threads: glibc gives each thread a heap of its own, and what one
- * thread takes and another gives back leaves holes in all of them. Two heaps for the whole process; elsewhere nothing.
- */
-void rv_alloc_share_heaps(void);
-
 #endif

@@ -15,8 +15,8 @@
 
 struct rv_fair_share_tenant {
     uint64_t id;
-    uint64_t served; // tokens at weight 1
-    double rest;     // what is not yet a whole one; below 1
+    uint64_t served;    // tokens at weight 1
+    double rest;        // what is not yet a whole one; below 1
     int32_t n_requests; // -1: the row is free
 };
 

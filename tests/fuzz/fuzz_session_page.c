@@ -1,4 +1,5 @@
-/* Queries of a list of sessions. An accepted one is within its limits, and what it asks for, written down, is the same. */
+/* Queries of a list of sessions. An accepted one is within its limits, and what it asks for, written down, is the same.
+ */
 #include "fuzz_target.h"
 #include "server/session_page.h"
 

@@ -118,12 +118,9 @@ static void tenants_that_are_gone_make_room_for_new_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(tokens_are_counted_by_tenant),
-        CASE(a_newcomer_starts_with_the_one_served_least),
-        CASE(a_pause_is_not_saved_up),
-        CASE(leaving_does_not_wipe_out_what_a_tenant_had),
-        CASE(a_weight_divides_what_is_counted),
-        CASE(tenants_that_are_gone_make_room_for_new_ones),
+        CASE(tokens_are_counted_by_tenant),     CASE(a_newcomer_starts_with_the_one_served_least),
+        CASE(a_pause_is_not_saved_up),          CASE(leaving_does_not_wipe_out_what_a_tenant_had),
+        CASE(a_weight_divides_what_is_counted), CASE(tenants_that_are_gone_make_room_for_new_ones),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,8 @@ static void a_request_is_answered_and_the_connection_kept(void **state)
         http_fixture_send(fd, "POST /a/b?c=d HTTP/1.1\r\nHost: x\r\nX-Seen: one\r\nx-seen:  two \r\nX-Empty:\r\n"
                               "Content-Length: 5\r\n\r\nhello");
         http_fixture_read_answer(fd, answer, sizeof(answer));
-        assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: "));
+        assert_true(
+            http_fixture_begins_with(answer, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: "));
         assert_null(strstr(answer, "connection:"));
         assert_non_null(strstr(answer, "\r\n\r\nPOST /a/b?c=d\nseen=one, two\nhello"));
     }
@@ -86,8 +87,9 @@ static void head_and_statuses_without_body_have_none(void **state)
                           "GET /status/304 HTTP/1.1\r\nHost: x\r\n\r\n"
                           "HEAD /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     http_fixture_read(fd, answer, sizeof(answer), 100, &is_closed);
-    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 16\r\n\r\n"
-                                    "HTTP/1.1 204 No Content\r\n"));
+    assert_true(http_fixture_begins_with(answer,
+                                         "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 16\r\n\r\n"
+                                         "HTTP/1.1 204 No Content\r\n"));
     assert_null(strstr(answer, "body"));
     assert_null(strstr(answer, "data:"));
     assert_int_equal(strlen(strstr(answer, "transfer-encoding: chunked\r\nconnection: close\r\n\r\n")), 49);
