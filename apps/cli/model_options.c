@@ -5,6 +5,7 @@
 #include "output.h"
 #include "progress.h"
 
+#include "ruvllm_adapter.h"
 #include "ruvllm_hub.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PARAM(field) offsetof(struct rv_model_options, params.field)
 
@@ -141,6 +143,21 @@ const struct rv_option rv_model_options_rope[RV_MODEL_OPTIONS_N_ROPE] = {
      .help = "YaRN: rotations below which all is interpolated (default 0: 1)"},
 };
 
+const struct rv_option rv_model_options_adapter[RV_MODEL_OPTIONS_N_ADAPTER] = {
+    {.name = "adapter",
+     .value = "PATH",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct rv_model_options, adapter),
+     .help = "Compute with this adapter: a GGUF LoRA file, one of ours, or a PEFT folder"},
+    {.name = "adapter-weight",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = -100,
+     .max = 100,
+     .offset = offsetof(struct rv_model_options, adapter_weight),
+     .help = "How much of the adapter: its changes are multiplied with it (default 1)"},
+};
+
 void rv_model_options_init(struct rv_model_options *options)
 {
     const char *device = getenv("RUVLLM_DEVICE");
@@ -149,6 +166,7 @@ void rv_model_options_init(struct rv_model_options *options)
     if (device && *device)
         options->params.device = device;
     options->rope_scaling = RUVLLM_ROPE_FROM_MODEL;
+    options->adapter_weight = 1;
 }
 
 /* What can only be meant as a path, so that no name is searched for. */
@@ -160,9 +178,18 @@ static bool is_path(const char *model)
            (!strchr(model, ':') && len > 5 && strcmp(model + len - 5, ".gguf") == 0);
 }
 
+/* Whether a folder is one as Hugging Face has it. */
+static bool has_config(const char *folder)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof(path), "%s/config.json", folder) < PATH_MAX && access(path, F_OK) == 0;
+}
+
 const char *rv_model_options_resolve(const char *model, char found[PATH_MAX], int *code)
 {
-    static const char hint[] = "MODEL is the path of a .gguf file, or the name of a model 'ruvllm list' shows";
+    static const char hint[] =
+        "MODEL is the path of a .gguf file or of a Hugging Face folder, or the name of a model 'ruvllm list' shows";
     struct ruvllm_error err = {0};
     struct stat st;
     char *path = NULL;
@@ -170,8 +197,10 @@ const char *rv_model_options_resolve(const char *model, char found[PATH_MAX], in
 
     if (stat(model, &st) == 0 && !S_ISDIR(st.st_mode))
         return model;
+    if (stat(model, &st) == 0 && has_config(model))
+        return model;
     if (stat(model, &st) == 0) {
-        rv_output_error("name the .gguf file inside it", "model '%s' is a folder", model);
+        rv_output_error("name the .gguf file inside it", "model '%s' is a folder without config.json", model);
         *code = RV_EXIT_FAILURE;
         return NULL;
     }
@@ -228,6 +257,8 @@ int rv_model_options_open(const struct rv_model_options *options, ruvllm_model *
         return rv_output_failure(&err, NULL);
     info->struct_size = sizeof(*info);
     rc = ruvllm_model_info_get(*out, info, &err);
+    if (!rc && options->adapter)
+        rc = ruvllm_model_set_adapter(*out, options->adapter, options->adapter_weight, &err);
     if (rc) {
         ruvllm_model_close(*out);
         *out = NULL;

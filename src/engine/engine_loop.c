@@ -22,6 +22,8 @@ static void end_job(struct ruvllm_engine *e, struct rv_job *job, const struct ru
 
     rv_scheduler_remove(e->scheduler, &job->request);
     unlink_job(e, job);
+    if (job->ticket.n > 0)
+        rv_adapter_registry_release(e->adapters.registry, &job->ticket);
     pthread_mutex_lock(&e->lock);
     job->is_done = true;
     if (failure)
@@ -98,10 +100,14 @@ static void admit(struct ruvllm_engine *e, struct rv_job *job)
 
     job->next = e->jobs;
     e->jobs = job;
-    if (rv_reply_is_over(job->reply)) // asked for no token at all
-        finish_job(e, job);
-    else if (rv_scheduler_submit(e->scheduler, &job->request, rv_job_max_tokens(job), &err))
+    if (job->ticket.state == RV_ADAPTER_TICKET_FAILED) {
+        err = job->ticket.error;
         end_job(e, job, &err);
+    } else if (rv_reply_is_over(job->reply)) { // asked for no token at all
+        finish_job(e, job);
+    } else if (rv_scheduler_submit(e->scheduler, &job->request, rv_job_max_tokens(job), &err)) {
+        end_job(e, job, &err);
+    }
 }
 
 /* Ends jobs that were cancelled, or all of them. */
@@ -195,6 +201,9 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
                              .seq = step->seq,
                              .seqs = e->seqs,
                              .slots = e->slots,
+                             .adapters = step->seq,
+                             .mixes = e->mixes,
+                             .n_mixes = step->n_parts,
                              .out_rows = step->out_rows,
                              .n_out = step->n_out};
     int64_t start = rv_clock_us();
@@ -204,6 +213,7 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
     for (int32_t i = 0; i < step->n_parts; i++) {
         e->seqs[i] = &step->parts[i].request->kv;
         e->slots[i] = step->parts[i].request->slot;
+        e->mixes[i] = &step->parts[i].request->mix;
     }
     if (e->model->backend->run(e->state, &batch, RV_DECODER_LOGITS, &rows, &err)) {
         fail_step(e, step, &err);
