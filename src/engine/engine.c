@@ -14,6 +14,7 @@ enum {
     DEFAULT_CONTEXTS = 8,
     TENANT_FLOOR = 16, // blocks of shared prefixes that a tenant keeps while others have more: 512 tokens
     AGE_MS = 1000,     // of waiting count as much as one more of priority
+    MAX_SHARE = 1000,
     MAX_SEQUENCES = 4096,
     MAX_QUEUE = 1 << 16,
     MAX_COUNTED = 1 << 22,      // blocks: 128 million tokens
@@ -139,6 +140,8 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
 
     if (rc)
         return rc;
+    if (!(request->share >= 0 && request->share <= MAX_SHARE)) // NaN too
+        return rv_fail(err, RUVLLM_INVALID, "'share' must be between 0 and %d", MAX_SHARE);
     if (!rv_model_has_blocks(e->model))
         config.policy = e->policy;
     config.scope = rv_engine_scope(e, request->tenant, &config.policy, 0);

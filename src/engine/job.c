@@ -42,6 +42,7 @@ static ruvllm_status fill(struct rv_job *job, const struct rv_job_config *c, con
     request->n_prompt = (int32_t)n_prompt;
     request->n_tokens = (int32_t)n_prompt;
     request->priority = c->request->priority;
+    request->share = c->request->share;
     request->arrived_us = rv_clock_us();
     request->no_cache = c->request->no_shared_prefix;
     request->scope = c->scope;
