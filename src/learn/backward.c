@@ -21,18 +21,18 @@ struct rv_backward {
     struct rv_product product;
     struct rv_head_loss *head;
     struct rv_train_layer_context c;
-    struct rv_train_span *spans;      // max_columns / 32
-    int32_t *pos;                     // max_columns
+    struct rv_train_span *spans; // max_columns / 32
+    int32_t *pos;                // max_columns
     float *rope_tables[2];
-    float *inputs;                    // [n_layers + 1][n_embd][columns]: of the layers, and the last one's output
-    float *states;                    // n_kept + 1 states: of the last layers, and one for who comes by
-    size_t state_floats;              // of each
+    float *inputs;       // [n_layers + 1][n_embd][columns]: of the layers, and the last one's output
+    float *states;       // n_kept + 1 states: of the last layers, and one for who comes by
+    size_t state_floats; // of each
     int32_t n_kept;
-    float *hidden;                    // [n_embd][columns]
-    float *grad;                      // [n_embd][columns]
+    float *hidden; // [n_embd][columns]
+    float *grad;   // [n_embd][columns]
     struct rv_head_loss_target *targets;
     struct rv_head_loss_value *values;
-    int32_t *target_tokens;           // which token of which sequence a target is
+    int32_t *target_tokens; // which token of which sequence a target is
     int32_t *target_sequences;
     uint64_t n_bytes;
 };

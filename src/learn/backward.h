@@ -1,6 +1,6 @@
 /*
- * Gradients of low-rank pairs beside the matrices of a frozen model: forward with the inputs of layers kept, the loss at
- * the head, and backward layer by layer. Weights are read where they lie in the file, in whatever type they have;
+ * Gradients of low-rank pairs beside the matrices of a frozen model: forward with the inputs of layers kept, the loss
+ * at the head, and backward layer by layer. Weights are read where they lie in the file, in whatever type they have;
  * activations are floats throughout, so that the gradient is that of the function computed.
  *
  * Single owner: one thread at a time, which is one of the team.

@@ -33,11 +33,11 @@ struct rv_head_loss {
     struct rv_tile_gemm_matrix w;
     const float *bias;
     int32_t max_columns;
-    float *states[SIDES]; // [strips][n_embd][32]: the targets' columns one after the other
-    float *logits[SIDES]; // [CHUNK][columns]
+    float *states[SIDES];  // [strips][n_embd][32]: the targets' columns one after the other
+    float *logits[SIDES];  // [CHUNK][columns]
     float *weights[SIDES]; // [strips][CHUNK][32]: exp(z - max), times the slope
-    float *sums[SIDES];   // [n_embd][columns]: W' of those, over all chunks
-    float *row;           // n_embd
+    float *sums[SIDES];    // [n_embd][columns]: W' of those, over all chunks
+    float *row;            // n_embd
     struct column *columns;
 };
 

@@ -1,7 +1,7 @@
 /*
- * The head of a model and its loss in one pass over the vocabulary: weighted cross-entropy of tokens, and the divergence
- * KL(reference || model) from the distribution that the same head gives for other states. Logits exist for a few hundred
- * words at a time and never for all.
+ * The head of a model and its loss in one pass over the vocabulary: weighted cross-entropy of tokens, and the
+ * divergence KL(reference || model) from the distribution that the same head gives for other states. Logits exist for a
+ * few hundred words at a time and never for all.
  */
 #ifndef RV_LEARN_HEAD_LOSS_H
 #define RV_LEARN_HEAD_LOSS_H
@@ -33,8 +33,9 @@ void rv_head_loss_free(struct rv_head_loss *loss);
 uint64_t rv_head_loss_n_bytes(const struct rv_head_loss *loss);
 
 /*
- * hidden is [n_embd][n_columns], after the final norm. values gets one entry a target. With grad non-NULL it becomes the
- * gradient [n_embd][n_columns] of sum(weight nll + kl_weight kl) with respect to hidden, 0 in columns without a target.
+ * hidden is [n_embd][n_columns], after the final norm. values gets one entry a target. With grad non-NULL it becomes
+ * the gradient [n_embd][n_columns] of sum(weight nll + kl_weight kl) with respect to hidden, 0 in columns without a
+ * target.
  */
 void rv_head_loss_run(struct rv_head_loss *loss, const float *hidden, int32_t n_columns,
                       const struct rv_head_loss_target *targets, int32_t n_targets, struct rv_head_loss_value *values,

@@ -98,8 +98,8 @@ static void backward_part(void *user, int32_t part, int32_t thread)
     if (!w->adds)
         memset(w->out + (size_t)first * (size_t)w->n_columns, 0,
                (size_t)(end - first) * (size_t)w->n_columns * sizeof(float));
-    rv_tile_gemm_multiply_transposed(w->p->ops, w->w, first, end, w->packed, w->n_columns, w->out,
-                                     (size_t)w->n_columns, rv_product_scratch(w->p, thread));
+    rv_tile_gemm_multiply_transposed(w->p->ops, w->w, first, end, w->packed, w->n_columns, w->out, (size_t)w->n_columns,
+                                     rv_product_scratch(w->p, thread));
 }
 
 static void gradient_part(void *user, int32_t part, int32_t thread)
@@ -138,8 +138,7 @@ static void transposed(struct rv_product *p, const struct rv_tile_gemm_matrix *m
 static void gradient(struct rv_product *p, const struct rv_tile_gemm_matrix *shape, const float *low, const float *x,
                      int32_t n_columns, float scale, float *grad)
 {
-    struct work w = {
-        .p = p, .w = shape, .other = low, .in = x, .n_columns = n_columns, .scale = scale, .out = grad};
+    struct work w = {.p = p, .w = shape, .other = low, .in = x, .n_columns = n_columns, .scale = scale, .out = grad};
 
     rv_team_run(p->team, n_parts(shape->n_cols, GRADIENT_ROWS), gradient_part, &w);
 }
@@ -233,8 +232,8 @@ ruvllm_status rv_product_init(struct rv_product *out, struct rv_team *team, int3
     size_t n_threads = (size_t)rv_team_n_threads(team), columns = (size_t)max_columns;
     bool ok = true;
 
-    *out = (struct rv_product){
-        .ops = rv_tile_gemm_best(), .team = team, .max_rows = max_rows, .max_columns = max_columns};
+    *out =
+        (struct rv_product){.ops = rv_tile_gemm_best(), .team = team, .max_rows = max_rows, .max_columns = max_columns};
     out->scratch = rv_calloc(n_threads, RV_TILE_GEMM_SCRATCH * sizeof(float));
     out->packed = rv_calloc((size_t)max_rows, columns * sizeof(float));
     for (int i = 0; i < 3; i++) {

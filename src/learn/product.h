@@ -12,10 +12,10 @@
 struct rv_product {
     const struct rv_tile_gemm_ops *ops;
     struct rv_team *team;
-    float *scratch;           // RV_TILE_GEMM_SCRATCH floats for each thread
-    float *packed;            // max_rows x max_columns
-    float *low[3];            // max_rank x max_columns each: A x, B dy, and a packed one
-    int32_t max_rows;         // of the widest input or output
+    float *scratch;   // RV_TILE_GEMM_SCRATCH floats for each thread
+    float *packed;    // max_rows x max_columns
+    float *low[3];    // max_rank x max_columns each: A x, B dy, and a packed one
+    int32_t max_rows; // of the widest input or output
     int32_t max_columns;
 };
 

@@ -17,12 +17,12 @@ static int32_t padded_dim(const struct rv_hparams *h)
 
 /* The pieces of the scratch memory. */
 struct pieces {
-    float *in;    // [padded dim][32]: packed queries or gradients of a strip
+    float *in;     // [padded dim][32]: packed queries or gradients of a strip
     float *turned; // [padded dim / 32][32 tokens][32]: the same with tokens as rows
-    float *p;     // [keys][32]
-    float *dp;    // [keys][32]
-    float *slope; // [keys][32]: of the cap
-    float *dk;    // [keys][padded dim]
+    float *p;      // [keys][32]
+    float *dp;     // [keys][32]
+    float *slope;  // [keys][32]: of the cap
+    float *dk;     // [keys][padded dim]
     float *dv;
 };
 

@@ -11,8 +11,8 @@
 struct rv_train_attention {
     const struct rv_tile_gemm_ops *ops;
     const struct rv_hparams *hparams;
-    size_t stride;      // columns of all sequences
-    int32_t first;      // this sequence's first column, and how many it has: multiples of 32
+    size_t stride; // columns of all sequences
+    int32_t first; // this sequence's first column, and how many it has: multiples of 32
     int32_t n_columns;
     int32_t window;     // 0: none
     const float *q;     // [n_q][stride], positions turned in

@@ -254,8 +254,8 @@ static void queries_keys_values_back(const struct rv_train_layer_context *c, int
 struct activation_work {
     const struct rv_train_layer_context *c;
     const float *gate, *up;
-    float *out;                 // act(gate) * up
-    const float *dout;          // NULL: forward
+    float *out;        // act(gate) * up
+    const float *dout; // NULL: forward
     float *dgate, *dup;
 };
 

@@ -25,13 +25,13 @@ struct rv_train_layer_context {
     const float *rope_table[2]; // layers without a window, and with one
     const struct rv_train_span *spans;
     int32_t n_spans;
-    int32_t n_columns;         // of all sequences
-    float *normed;             // [n_embd]; like all of these for n_columns
-    float *wide;               // [n_ff]
-    float *grad_wide;          // [n_ff]
-    float *grad_pair;          // [max(2 n_ff, n_q + 2 n_kv)]
-    float *grad_narrow[2];     // [max(n_embd, n_q)]
-    float *attention_scratch;  // for each thread
+    int32_t n_columns;        // of all sequences
+    float *normed;            // [n_embd]; like all of these for n_columns
+    float *wide;              // [n_ff]
+    float *grad_wide;         // [n_ff]
+    float *grad_pair;         // [max(2 n_ff, n_q + 2 n_kv)]
+    float *grad_narrow[2];    // [max(n_embd, n_q)]
+    float *attention_scratch; // for each thread
     size_t attention_scratch_each;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Gradients by ggml's automatic differentiation: the model's graph in F32, its weights decoded, the pairs as parameters.
- * For families that ggml can differentiate: RMS norms, SiLU, no caps.
+ * Gradients by ggml's automatic differentiation: the model's graph in F32, its weights decoded, the pairs as
+ * parameters. For families that ggml can differentiate: RMS norms, SiLU, no caps.
  */
 #ifndef RV_TESTS_GOLDEN_AUTOGRAD_MODEL_H
 #define RV_TESTS_GOLDEN_AUTOGRAD_MODEL_H

@@ -106,8 +106,7 @@ static void norm(const struct double_model *d, const float *weight, const float 
     for (int32_t i = 0; i < n; i++)
         square += (x[i] - mean) * (x[i] - mean) / n;
     for (int32_t i = 0; i < n; i++)
-        y[i] = (x[i] - mean) / sqrt(square + (double)d->h->norm_eps) * (double)weight[i] +
-               (bias ? (double)bias[i] : 0);
+        y[i] = (x[i] - mean) / sqrt(square + (double)d->h->norm_eps) * (double)weight[i] + (bias ? (double)bias[i] : 0);
 }
 
 static void head_norms(const struct double_model *d, int32_t layer, enum rv_part part, int32_t n_heads, double *x)
@@ -322,8 +321,7 @@ double double_model_loss(struct double_model *model, const struct rv_trainable *
 
         loss += (double)weights[i] * (total - row[tokens[i]]);
         for (int32_t v = 0; kl_weights && v < n_vocab; v++)
-            loss += (double)kl_weights[i] * exp(base_row[v] - base_total) *
-                    (base_row[v] - base_total - row[v] + total);
+            loss += (double)kl_weights[i] * exp(base_row[v] - base_total) * (base_row[v] - base_total - row[v] + total);
     }
     free(z);
     free(base);

@@ -16,7 +16,8 @@ void double_model_free(struct double_model *model);
 /* Logits [n][n_vocab] of a sequence; with NULL the frozen model's. */
 void double_model_logits(struct double_model *model, const struct rv_trainable *trainable, const int32_t *tokens,
                          int32_t n, double *logits);
-/* -log p(tokens[i]) times weights[i], and KL(base || model) there times kl_weights[i], summed; the latter may be NULL. */
+/* -log p(tokens[i]) times weights[i], and KL(base || model) there times kl_weights[i], summed; the latter may be NULL.
+ */
 double double_model_loss(struct double_model *model, const struct rv_trainable *trainable, const int32_t *tokens,
                          int32_t n, const float *weights, const float *kl_weights);
 /* A tensor's numbers in floats, as they were decoded. */

@@ -222,11 +222,8 @@ static void compare_samples(struct subject *s, int32_t layer, int part, float *v
 
 static void compare_with_doubles(struct subject *s, const float *kl_weights, const float *reference)
 {
-    struct rv_backward_sequence sequence = {.tokens = s->tokens,
-                                            .n = s->n,
-                                            .weights = s->weights,
-                                            .kl_weights = kl_weights,
-                                            .reference = reference};
+    struct rv_backward_sequence sequence = {
+        .tokens = s->tokens, .n = s->n, .weights = s->weights, .kl_weights = kl_weights, .reference = reference};
     struct rv_backward_result result = run(s, &sequence, 1);
     double loss = double_model_loss(s->doubles, &s->trainable, s->tokens, s->n, s->weights, kl_weights);
     struct rv_rng rng;
