@@ -8,6 +8,7 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
+#include "model/device.h"
 #include "support/test.h"
 
 enum { GRAPH_SIZE = 16384 };
@@ -195,23 +196,24 @@ double autograd_model_run(const struct double_model *weights, const struct rv_hp
 {
     struct graph g = {.weights = weights, .h = hparams, .m = manifest, .t = trainable, .n = n - 1};
     struct ggml_init_params params = {.mem_size = (size_t)1 << 30};
-    ggml_backend_t backend = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    struct rv_device *device;
     struct ggml_tensor *loss, **accumulators = calloc(4 * GRAPH_SIZE, sizeof(struct ggml_tensor *));
     struct ggml_cgraph *graph;
     double value;
 
     g.ctx = ggml_init(params);
     g.params = calloc((size_t)hparams->n_layers, sizeof(*g.params));
-    assert_true(backend && accumulators && g.ctx && g.params);
+    assert_true(accumulators && g.ctx && g.params);
+    assert_ok(rv_device_open(&device, "cpu", 1, err));
     loss = build_loss(&g, tokens);
     graph = ggml_new_graph_custom(g.ctx, GRAPH_SIZE, true);
     ggml_build_forward_expand(graph, loss);
     ggml_build_backward_expand(g.ctx, graph, accumulators);
     ggml_graph_reset(graph);
-    assert_int_equal(ggml_backend_graph_compute(backend, graph), GGML_STATUS_SUCCESS);
+    assert_int_equal(ggml_backend_graph_compute(rv_device_backend(device, 0), graph), GGML_STATUS_SUCCESS);
     value = (double)*(float *)loss->data;
     read_grads(&g, graph, grads);
-    ggml_backend_free(backend);
+    rv_device_close(device);
     ggml_free(g.ctx);
     free(g.params);
     free(accumulators);

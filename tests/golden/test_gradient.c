@@ -3,8 +3,8 @@
  * differences of a model in doubles, which knows every family.
  *
  * Tolerances: both sides sum floats in different orders. The angle between gradients of a module must have a cosine of
- * 0.999 at least and their lengths must agree within 1 %; measured, cosines differ from 1 by less than 1e-6. A wrong
- * sign, a forgotten term or a mask off by one gives cosines below 0.99.
+ * 0.999 at least and their lengths must agree within 1 %; measured, cosines differ from 1 by less than 1e-8 and lengths
+ * by less than 3e-5. A wrong sign, a forgotten term or a mask off by one gives cosines below 0.99.
  */
 #include "learn/backward.h"
 #include "golden/autograd_model.h"
@@ -18,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANK = 3, LENGTH = 21, SAMPLES = 12, MAX_LENGTH = 64 };
+enum { RANK = 3, LENGTH = 14, SAMPLES = 6, MAX_LENGTH = 64 };
+
+static double worst_cosine = 1, worst_ratio = 1;
 
 static const double LEAST_COSINE = 0.999, LENGTH_TOLERANCE = 0.01;
 
@@ -126,6 +128,8 @@ static void expect_same(const struct subject *s, int32_t layer, int part, const 
     double length = sqrt(dot(want, want, n)), cosine = dot(got, want, n) / sqrt(dot(got, got, n)) / length;
     double ratio = sqrt(dot(got, got, n)) / length;
 
+    worst_cosine = fmin(worst_cosine, cosine);
+    worst_ratio = fabs(ratio - 1) > fabs(worst_ratio - 1) ? ratio : worst_ratio;
     if (!(cosine >= LEAST_COSINE) || !(fabs(ratio - 1) <= LENGTH_TOLERANCE))
         fail_msg("%s: layer %d part %d, gradient of %s: cosine %.6f, length ratio %.6f", s->name, layer, part, which,
                  cosine, ratio);
@@ -159,6 +163,13 @@ static void compare_with_autograd(struct subject *s)
     free(grads);
 }
 
+/* Prints the worst agreement since the last time. */
+static void tell_worst(const char *what)
+{
+    print_message("%s: cosine %.9f at least, lengths within a factor of %.7f\n", what, worst_cosine, worst_ratio);
+    worst_cosine = worst_ratio = 1;
+}
+
 static void gradients_are_those_of_ggml_for_every_type_and_family(void **state)
 {
     static const char *const families[] = {
@@ -181,6 +192,7 @@ static void gradients_are_those_of_ggml_for_every_type_and_family(void **state)
             compare_with_autograd(&s);
             subject_close(&s);
         }
+    tell_worst("ggml, llama, qwen2, phi3 x f32, q8_0, q4_0, q4_K");
 }
 
 static void a_real_models_gradients_are_those_of_ggml(void **state)
@@ -192,6 +204,7 @@ static void a_real_models_gradients_are_those_of_ggml(void **state)
     subject_open(&s, "stories260K", test_data("models/stories260K.gguf"), UINT64_MAX);
     compare_with_autograd(&s);
     subject_close(&s);
+    tell_worst("ggml, stories260K");
 }
 
 /* ---- doubles ------------------------------------------------------------------------------------ */
@@ -261,7 +274,7 @@ static void every_familys_gradients_are_central_differences_in_doubles(void **st
         char options[256];
         struct subject s;
 
-        snprintf(options, sizeof(options), "%s%s --embd 64 --heads 4 --head-dim 32 --layers 2 --ffn 96 --vocab 280",
+        snprintf(options, sizeof(options), "%s%s --embd 32 --heads 2 --head-dim 32 --layers 2 --ffn 64 --vocab 280",
                  families[f], strstr(families[f], "--type") ? "" : " --type f32");
         subject_open(&s, options, make(options), 0);
         for (int32_t i = 0; i < s.n; i++) // votes of both signs, and tokens nobody asked about
@@ -269,6 +282,7 @@ static void every_familys_gradients_are_central_differences_in_doubles(void **st
         compare_with_doubles(&s, NULL, NULL);
         subject_close(&s);
     }
+    tell_worst("doubles, all families");
 }
 
 static void the_divergence_from_the_frozen_model_has_the_right_gradient(void **state)
@@ -282,7 +296,7 @@ static void the_divergence_from_the_frozen_model_has_the_right_gradient(void **s
         struct subject s;
 
         snprintf(options, sizeof(options),
-                 "%s --type f32 --embd 64 --heads 4 --head-dim 16 --layers 2 --ffn 96 --vocab 280", families[f]);
+                 "%s --type f32 --embd 32 --heads 2 --head-dim 16 --layers 2 --ffn 64 --vocab 280", families[f]);
         subject_open(&s, options, make(options), UINT64_MAX);
         reference = calloc((size_t)s.n * (size_t)s.hparams.n_embd, sizeof(*reference));
         assert_non_null(reference);
@@ -295,6 +309,7 @@ static void the_divergence_from_the_frozen_model_has_the_right_gradient(void **s
         free(reference);
         subject_close(&s);
     }
+    tell_worst("doubles, with divergence");
 }
 
 /* ---- batches and memory ------------------------------------------------------------------------- */
