@@ -1,7 +1,7 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve server-load parity kv-random install deb clean
+	bench-serve bench-lora server-load parity kv-random install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -38,6 +38,7 @@ help:
 	@echo '    make bench-engine  us and llama.cpp, interleaved, as ratios'
 	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
 	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
+	@echo '    make bench-lora    what adapters cost a step, beside llama.cpp'
 	@echo '    make install       to PREFIX (/usr/local)'
 	@echo '    make deb           Debian packages for any machine like this one, in build/package'
 	@echo '    make clean         remove build/; the cache of `make setup` stays'
@@ -93,6 +94,9 @@ bench-serve: build
 	python3 scripts/bench_serve.py
 	for part in capacity prefix paged migration needle; do build/release/bench/bench_serving $(MODELS_DIR)/tinyllama-q8_0.gguf $$part; done
 	build/release/bench/bench_serving $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf latency
+
+bench-lora: build
+	python3 scripts/bench_lora.py
 
 parity: build
 	ctest --preset release -L slow

@@ -199,7 +199,7 @@ struct ruvllm_model_params {
 RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);
 
 /*
- * Opens the GGUF file at `path` and makes it ready to generate. On failure *out is NULL and `err`
+ * Opens the GGUF file, or the Hugging Face folder, at `path` and makes it ready to generate. On failure *out is NULL and `err`
  * names the file and the reason; nothing is left behind.
  */
 RUVLLM_API ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path,

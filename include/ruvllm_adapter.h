@@ -62,9 +62,13 @@ RUVLLM_API ruvllm_status ruvllm_engine_adapter_export(ruvllm_engine *engine, con
 
 /* ---- without an engine: files to files --------------------------------------------------------- */
 
-/* Reads an adapter of any known format for the model at `model_path` and writes it in another. */
+/*
+ * Reads an adapter of any known format for the model at `model_path` and writes it in another. RUVLLM_INVALID when
+ * `out_path` exists. A PEFT folder that was converted to our own format comes back bit by bit.
+ */
 RUVLLM_API ruvllm_status ruvllm_adapter_convert(const char *model_path, const char *path, const char *out_path,
                                                 ruvllm_adapter_format format, struct ruvllm_error *err);
+/* Checks it as loading would. `id` stays empty, generation and users 0; n_bytes is what it would take in memory. */
 RUVLLM_API ruvllm_status ruvllm_adapter_describe(const char *model_path, const char *path,
                                                  struct ruvllm_adapter_info *info, struct ruvllm_error *err);
 
@@ -81,12 +85,17 @@ struct ruvllm_merge_params {
     ruvllm_merge_method method;
     const float *weights; // one for each adapter; NULL: all equal. Qualities make a quality-weighted average
     float density;        // TIES and DARE: the share that is kept; 0.2
-    int32_t rank; // of the result; 0: as much as is needed for an exact one where that is possible, else the largest of
-                  // the inputs
+    int32_t rank;  // of the result, at most 256. 0: as much as is exact where an adapter may have that much, else, and
+                   // for TIES and DARE, the largest of the inputs
     uint64_t seed; // DARE
 };
 
-/* Merged as changes of the matrices, not of A and B apart. *error is the relative Frobenius error of the final rank. */
+RUVLLM_API struct ruvllm_merge_params ruvllm_merge_params_default(void);
+
+/*
+ * Merged as changes of the matrices, not of A and B apart, and written in our own format; RUVLLM_INVALID when
+ * `out_path` exists. `params` may be NULL: an average. *error is the relative Frobenius error of the final rank.
+ */
 RUVLLM_API ruvllm_status ruvllm_adapter_merge(const char *model_path, const char *const *paths, size_t n_paths,
                                               const struct ruvllm_merge_params *params, const char *out_path,
                                               double *error, struct ruvllm_error *err);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PARAM(field) offsetof(struct rv_model_options, params.field)
 
@@ -160,9 +161,18 @@ static bool is_path(const char *model)
            (!strchr(model, ':') && len > 5 && strcmp(model + len - 5, ".gguf") == 0);
 }
 
+/* Whether a folder is one as Hugging Face has it. */
+static bool has_config(const char *folder)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof(path), "%s/config.json", folder) < PATH_MAX && access(path, F_OK) == 0;
+}
+
 const char *rv_model_options_resolve(const char *model, char found[PATH_MAX], int *code)
 {
-    static const char hint[] = "MODEL is the path of a .gguf file, or the name of a model 'ruvllm list' shows";
+    static const char hint[] =
+        "MODEL is the path of a .gguf file or of a Hugging Face folder, or the name of a model 'ruvllm list' shows";
     struct ruvllm_error err = {0};
     struct stat st;
     char *path = NULL;
@@ -170,8 +180,10 @@ const char *rv_model_options_resolve(const char *model, char found[PATH_MAX], in
 
     if (stat(model, &st) == 0 && !S_ISDIR(st.st_mode))
         return model;
+    if (stat(model, &st) == 0 && has_config(model))
+        return model;
     if (stat(model, &st) == 0) {
-        rv_output_error("name the .gguf file inside it", "model '%s' is a folder", model);
+        rv_output_error("name the .gguf file inside it", "model '%s' is a folder without config.json", model);
         *code = RV_EXIT_FAILURE;
         return NULL;
     }

@@ -9,10 +9,10 @@
 #include "system_facts.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
-/* Bytes of one full context in 16 bits; 0 when the file does not tell. */
-static uint64_t context_bytes(const char *path, const struct ruvllm_model_params *params, int32_t *n_context)
+/* Bytes of one full context in 16 bits, and of the weights; 0 when the file does not tell. */
+static uint64_t context_bytes(const char *path, const struct ruvllm_model_params *params, int32_t *n_context,
+                              uint64_t *weights)
 {
     struct ruvllm_model_params light = *params;
     struct ruvllm_model_info info = {.struct_size = sizeof(info)};
@@ -26,6 +26,7 @@ static uint64_t context_bytes(const char *path, const struct ruvllm_model_params
         return 0;
     if (ruvllm_model_info_get(model, &info, NULL) == RUVLLM_OK) {
         *n_context = info.context;
+        *weights = info.file_bytes;
         bytes = 2 * 2 * (uint64_t)info.n_layers * (uint64_t)info.n_kv_heads * (uint64_t)info.head_dim *
                 (uint64_t)info.context;
     }
@@ -50,16 +51,14 @@ void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path
 {
     struct ruvllm_device_info device = {.struct_size = sizeof(device)};
     struct rv_system_facts facts;
-    struct stat file;
     int32_t n_context = 0;
-    uint64_t weights, room, context, budget;
+    uint64_t weights = 0, room, context, budget;
     char room_text[24], budget_text[24];
     bool fits_all;
 
     rv_system_facts_init(&facts);
-    weights = stat(model_path, &file) == 0 ? (uint64_t)file.st_size : 0;
+    context = context_bytes(model_path, &config->model, &n_context, &weights);
     room = free_memory(&facts) > weights ? free_memory(&facts) - weights : 0;
-    context = context_bytes(model_path, &config->model, &n_context);
     budget = min64(room / 2, context * (uint64_t)config->engine.max_sequences);
     if (config->engine.kv_bytes == 0 && budget > context)
         config->engine.kv_bytes = budget;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -374,6 +375,25 @@ bool rv_model_set_is_name(const char *name)
     return len > 0 && len <= RV_MODEL_SET_NAME && name[len] == '\0';
 }
 
+/* Weights of a Hugging Face folder. */
+static uint64_t folder_bytes(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    struct stat file;
+    uint64_t bytes = 0;
+
+    while (dir && (entry = readdir(dir))) {
+        const char *suffix = strrchr(entry->d_name, '.');
+
+        if (suffix && strcmp(suffix, ".safetensors") == 0 && fstatat(dirfd(dir), entry->d_name, &file, 0) == 0)
+            bytes += (uint64_t)file.st_size;
+    }
+    if (dir)
+        closedir(dir);
+    return bytes;
+}
+
 static ruvllm_status add(struct rv_model_set *set, const struct rv_model_set_model *model, struct ruvllm_error *err)
 {
     struct entry *entry = &set->entries[set->n_entries];
@@ -396,7 +416,7 @@ static ruvllm_status add(struct rv_model_set *set, const struct rv_model_set_mod
     /* A file that is not there now may be when it is asked for: opening it will tell. */
     if (stat(model->path, &file) == 0) {
         entry->created = (int64_t)file.st_mtime;
-        entry->file_bytes = (uint64_t)file.st_size;
+        entry->file_bytes = S_ISDIR(file.st_mode) ? folder_bytes(model->path) : (uint64_t)file.st_size;
     }
     return RUVLLM_OK;
 }

@@ -122,8 +122,11 @@ static bool on_load(float fraction, void *user)
 /* Another handle of the file that our reader has open: not another file, whatever the path means by now. */
 static ruvllm_status open_again(const struct rv_gguf_file *file, FILE **out, struct ruvllm_error *err)
 {
-    int fd = dup(rv_gguf_file_fd(file));
+    int fd;
 
+    if (rv_gguf_file_fd(file) < 0)
+        return rv_fail(err, RUVLLM_UNSUPPORTED, "libllama reads GGUF files only; turn the folder into one first");
+    fd = dup(rv_gguf_file_fd(file));
     *out = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (*out) {
         rewind(*out);

@@ -378,7 +378,8 @@ static ruvllm_status start(struct ruvllm_engine *e, struct ruvllm_error *err)
     e->table = rv_calloc(e->n_slots, sizeof(struct rv_job *));
     e->seqs = rv_calloc((size_t)e->params.max_sequences, sizeof(struct rv_kv_seq *));
     e->slots = rv_calloc((size_t)e->params.max_sequences, sizeof(*e->slots));
-    if (!e->table || !e->seqs || !e->slots)
+    e->mixes = rv_calloc((size_t)e->params.max_sequences, sizeof(struct rv_adapter_mix *));
+    if (!e->table || !e->seqs || !e->slots || !e->mixes)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a table of %zu requests", e->n_slots);
     rv_engine_loop_copy_stats(e);
     rc = pthread_create(&e->thread, NULL, rv_engine_loop, e);
@@ -457,5 +458,6 @@ void rv_engine_close(struct ruvllm_engine *engine)
     rv_free(e->table);
     rv_free(e->seqs);
     rv_free(e->slots);
+    rv_free(e->mixes);
     rv_free(e);
 }

@@ -36,8 +36,9 @@ struct ruvllm_engine {
     struct rv_spill_file *spill; // NULL: none
     struct rv_scheduler *scheduler;
     struct rv_backend_state *state;
-    struct rv_kv_seq **seqs; // of a step's parts, max_sequences
-    int32_t *slots;          // likewise
+    struct rv_kv_seq **seqs;             // of a step's parts, max_sequences
+    int32_t *slots;                      // likewise
+    const struct rv_adapter_mix **mixes; // likewise
     uint8_t secret[RV_KEYED_HASH_KEY];
     pthread_t thread;
     bool has_thread;

@@ -195,6 +195,9 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
                              .seq = step->seq,
                              .seqs = e->seqs,
                              .slots = e->slots,
+                             .adapters = step->seq,
+                             .mixes = e->mixes,
+                             .n_mixes = step->n_parts,
                              .out_rows = step->out_rows,
                              .n_out = step->n_out};
     int64_t start = rv_clock_us();
@@ -204,6 +207,7 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
     for (int32_t i = 0; i < step->n_parts; i++) {
         e->seqs[i] = &step->parts[i].request->kv;
         e->slots[i] = step->parts[i].request->slot;
+        e->mixes[i] = &step->parts[i].request->mix;
     }
     if (e->model->backend->run(e->state, &batch, RV_DECODER_LOGITS, &rows, &err)) {
         fail_step(e, step, &err);

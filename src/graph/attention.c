@@ -21,26 +21,44 @@ static struct ggml_tensor *view_heads(const struct rv_build *b, struct ggml_tens
     return ggml_view_3d(b->ctx, x, dim, n_heads, x->ne[1], (size_t)dim * size, x->nb[1], (size_t)first * size);
 }
 
-static struct heads project(const struct rv_build *b, const struct rv_layer_weights *l, struct ggml_tensor *x,
-                            struct ggml_tensor *x_q)
+/* Three matrices: queries of the rows of x_q, or none. All three change in one node where they share their rows. */
+static struct heads project_apart(const struct rv_build *b, int32_t layer, struct ggml_tensor *x,
+                                  struct ggml_tensor *x_q)
 {
+    const struct rv_layer_weights *l = &b->weights->layers[layer];
+    const struct rv_hparams *h = b->hparams;
+    struct rv_lora_targets t = {.layer = layer,
+                                .n = x_q == x ? 3 : 2,
+                                .parts = {RV_PART_V, RV_PART_K, RV_PART_Q},
+                                .y = {rv_build_linear(b, l->v, l->v_b, x), rv_build_linear(b, l->k, l->k_b, x)}};
+    struct ggml_tensor *q = x_q ? rv_build_linear(b, l->q, l->q_b, x_q) : NULL;
+
+    t.y[2] = q;
+    rv_build_change(b, x, &t);
+    if (q && x_q != x)
+        q = rv_build_change_one(b, layer, RV_PART_Q, x_q, q);
+    return (struct heads){.q = q ? view_heads(b, q, h->n_heads, 0) : NULL,
+                          .k = view_heads(b, t.y[1], h->n_kv_heads, 0),
+                          .v = view_heads(b, t.y[0], h->n_kv_heads, 0)};
+}
+
+static struct heads project(const struct rv_build *b, int32_t layer, struct ggml_tensor *x, struct ggml_tensor *x_q)
+{
+    const struct rv_layer_weights *l = &b->weights->layers[layer];
     const struct rv_hparams *h = b->hparams;
     int32_t n_q = rv_hparams_n_q(h), n_kv = rv_hparams_n_kv(h);
     struct heads out = {0};
 
     if (l->qkv) {
         struct ggml_tensor *all = rv_build_linear(b, l->qkv, l->qkv_b, x); /* [n_q + 2 n_kv, rows] */
+        all = rv_build_change_one(b, layer, RV_PART_QKV, x, all);
         out.q = view_heads(b, all, h->n_heads, 0);
         out.k = view_heads(b, all, h->n_kv_heads, n_q);
         out.v = view_heads(b, all, h->n_kv_heads, n_q + n_kv);
         out.qk = view_heads(b, all, h->n_heads + h->n_kv_heads, 0);
         return out;
     }
-    if (x_q)
-        out.q = view_heads(b, rv_build_linear(b, l->q, l->q_b, x_q), h->n_heads, 0);
-    out.k = view_heads(b, rv_build_linear(b, l->k, l->k_b, x), h->n_kv_heads, 0);
-    out.v = view_heads(b, rv_build_linear(b, l->v, l->v_b, x), h->n_kv_heads, 0);
-    return out;
+    return project_apart(b, layer, x, x_q);
 }
 
 static struct ggml_tensor *rotate(const struct rv_build *b, int32_t layer, struct ggml_tensor *x,
@@ -125,7 +143,7 @@ struct ggml_tensor *rv_attention(struct rv_build *b, int32_t layer, struct ggml_
         x_q = ggml_get_rows(b->ctx, x, in->out_rows);
         mask = windowed ? in->out_window : in->out_mask;
     }
-    heads = project(b, l, x, rows == RV_ATTENTION_NONE ? NULL : x_q);
+    heads = project(b, layer, x, rows == RV_ATTENTION_NONE ? NULL : x_q);
     normalise_and_rotate(b, layer, &heads, early ? in->out_pos : in->pos);
     if (b->paged) {
         struct ggml_tensor *stored = rv_paged_attention_store(b->paged, b->ctx, layer, heads.k, heads.v);
@@ -141,5 +159,5 @@ struct ggml_tensor *rv_attention(struct rv_build *b, int32_t layer, struct ggml_
         return NULL;
     if (narrow && !early)
         out = ggml_get_rows(b->ctx, out, in->out_rows);
-    return rv_build_linear(b, l->o, l->o_b, out); /* [n_embd, rows] */
+    return rv_build_change_one(b, layer, RV_PART_O, out, rv_build_linear(b, l->o, l->o_b, out)); /* [n_embd, rows] */
 }

@@ -5,6 +5,7 @@
 #ifndef RV_GRAPH_BUILD_H
 #define RV_GRAPH_BUILD_H
 
+#include "graph/lora_stack.h"
 #include "graph/paged_attention.h"
 #include "kv/kv_cache.h"
 #include "model/weights.h"
@@ -29,6 +30,9 @@ struct rv_build {
     const struct rv_weights *weights;
     const struct rv_kv_cache *kv;     // cells for all sequences; or
     struct rv_paged_attention *paged; // block tables: one of the two is there
+    struct rv_lora *lora;             // adapters by nodes of our own; or
+    struct rv_lora_stack *lora_stack; // by ggml's: one of the two is there
+    uint32_t lora_needs;              // nodes for adapters: enum rv_lora_need
     struct ggml_tensor *rope_factors; /* [n_rot / 2] or NULL */
     int32_t n_rows;
     int32_t n_out;
@@ -44,5 +48,13 @@ struct ggml_tensor *rv_build_norm(const struct rv_build *b, struct ggml_tensor *
 /* w x, plus `bias` where there is one. */
 struct ggml_tensor *rv_build_linear(const struct rv_build *b, struct ggml_tensor *w, struct ggml_tensor *bias,
                                     struct ggml_tensor *x);
+/* Lets adapters change products with x, in a graph that has them; `targets` as for rv_lora_change, whose rows are found
+ * here. */
+void rv_build_change(const struct rv_build *b, struct ggml_tensor *x, struct rv_lora_targets *targets);
+/* The same for one product, which is returned. */
+struct ggml_tensor *rv_build_change_one(const struct rv_build *b, int32_t layer, enum rv_part part,
+                                        struct ggml_tensor *x, struct ggml_tensor *y);
+/* The same for the head's input x [n_embd, n_out]. */
+struct ggml_tensor *rv_build_change_head(const struct rv_build *b, struct ggml_tensor *x);
 
 #endif

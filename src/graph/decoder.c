@@ -19,7 +19,8 @@ enum {
     LENGTH_STEP_HOST = 64, // cells attention looks at are rounded up to these
     LENGTH_STEP_DEVICE = 256,
     RESERVED_OUT = 64, // results a step is given scratch memory for at once; a step with more takes more
-    NODES_PER_LAYER = 48,
+    NODES_PER_LAYER = 56,
+    STACK_NODES_PER_LAYER = 140, // where adapters are ggml's operations
     NODES_BESIDES = 64
 };
 
@@ -29,6 +30,7 @@ struct shape {
     int32_t n_out;
     int32_t n_kv; // only on devices that need it fixed; else 0
     enum rv_decoder_result result;
+    struct rv_lora_stack_shape lora; // what adapters need; beyond the needs only where they are stacked
 };
 
 struct rv_decoder {
@@ -39,9 +41,12 @@ struct rv_decoder {
     size_t graph_size;
     bool has_graph;
     bool is_host;
+    bool stacks_adapters;
     struct shape shape;
     struct rv_build build;
     struct rv_paged_attention *paged; // NULL with a cache of cells
+    struct rv_lora *lora;             // adapters by nodes of our own; or
+    struct rv_lora_stack *lora_stack; // by ggml's
     struct ggml_tensor *result;       /* [n_vocab or n_embd, n_out] */
     ggml_fp16_t *mask;                // max_rows x max_context
     int64_t *cells;                   // max_rows
@@ -143,10 +148,19 @@ static struct ggml_tensor *build_head(struct rv_build *b, struct ggml_tensor *x,
     x = rv_build_norm(b, x, w->output_norm, w->output_norm_b); /* [n_embd, n_out] */
     if (result == RV_DECODER_HIDDEN)
         return x;
+    x = rv_build_change_head(b, x);
     x = rv_build_linear(b, w->output, w->output_b, x); /* [n_vocab, n_out] */
     if (cap > 0)
         x = ggml_scale(b->ctx, ggml_tanh(b->ctx, ggml_scale(b->ctx, x, 1.0f / cap)), cap);
     return x;
+}
+
+static void begin_lora(struct rv_decoder *d, const struct shape *shape)
+{
+    if (d->lora)
+        rv_lora_begin_graph(d->lora);
+    else if (shape->lora.needs)
+        rv_lora_stack_begin_graph(d->lora_stack, d->ctx, shape->n_rows, shape->n_out);
 }
 
 /* Makes the nodes; nothing is allocated on a device yet. */
@@ -163,15 +177,21 @@ static void build(struct rv_decoder *d, struct shape shape, int32_t n_kv)
     b->weights = c->weights;
     b->kv = c->kv;
     b->paged = d->paged;
+    b->lora = d->lora;
+    b->lora_stack = d->lora_stack;
+    b->lora_needs = shape.lora.needs;
     b->rope_factors = pick_rope_factors(c);
     b->n_rows = shape.n_rows;
     b->n_out = shape.n_out;
     b->n_kv = n_kv;
     b->n_kv_views = 0;
     make_inputs(b);
+    begin_lora(d, &shape);
     x = ggml_get_rows(b->ctx, c->weights->embedding, b->in.tokens); /* [n_embd, n_rows] */
     if (c->hparams->arch->scale_embedding)
         x = ggml_scale(b->ctx, x, sqrtf((float)c->hparams->n_embd));
+    if (shape.lora.needs & RV_LORA_GATES)
+        x = rv_lora_gate(b->lora, b->ctx, x);
     for (int32_t i = 0; i < c->hparams->n_layers; i++)
         x = build_layer(b, i, x);
     d->result = NULL;
@@ -185,7 +205,8 @@ static void build(struct rv_decoder *d, struct shape shape, int32_t n_kv)
 
 static bool same_shape(const struct shape *a, const struct shape *b)
 {
-    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_kv == b->n_kv && a->result == b->result;
+    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_kv == b->n_kv && a->result == b->result &&
+           a->lora.needs == b->lora.needs && a->lora.n_used == b->lora.n_used && a->lora.version == b->lora.version;
 }
 
 static int32_t round_length(const struct rv_decoder *d, int32_t extent)
@@ -322,6 +343,13 @@ ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *
     ruvllm_status rc;
 
     RV_ASSERT(batch->n_rows > 0 && batch->n_rows <= d->config.max_rows && batch->n_out <= batch->n_rows);
+    if (d->lora) {
+        shape.lora.needs = rv_lora_begin(d->lora, batch);
+    } else {
+        rc = rv_lora_stack_begin(d->lora_stack, batch, &shape.lora, err);
+        if (rc)
+            return rc;
+    }
     rc = place(d, batch, &n_kv, err);
     if (rc)
         return rc;
@@ -332,6 +360,8 @@ ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *
         return rc;
     set_length(&d->build, n_kv);
     set_inputs(d, batch);
+    if (d->lora_stack && shape.lora.needs)
+        rv_lora_stack_set_inputs(d->lora_stack);
     if (ggml_backend_sched_graph_compute(d->sched, d->build.graph) != GGML_STATUS_SUCCESS)
         return rv_fail(err, RUVLLM_BACKEND, "device '%s' failed to compute a step of %d rows",
                        rv_device_name(d->config.device), batch->n_rows);
@@ -346,6 +376,8 @@ static ruvllm_status reserve(struct rv_decoder *d, struct ruvllm_error *err)
     int32_t n_out = d->config.max_rows < RESERVED_OUT ? d->config.max_rows : RESERVED_OUT;
     struct shape shape = {.n_rows = d->config.max_rows, .n_out = n_out};
 
+    if (d->lora)
+        shape.lora.needs = RV_LORA_HEAD | RV_LORA_LAYERS | RV_LORA_GATES;
     build(d, shape, d->config.max_context);
     if (!ggml_backend_sched_reserve(d->sched, d->build.graph))
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot reserve scratch memory for batches of %d rows; try smaller ones",
@@ -360,7 +392,7 @@ static ruvllm_status allocate(struct rv_decoder *d, struct ruvllm_error *err)
     ggml_backend_t backends[2];
     size_t memory;
 
-    d->graph_size = n_layers * NODES_PER_LAYER + NODES_BESIDES;
+    d->graph_size = n_layers * (d->stacks_adapters ? STACK_NODES_PER_LAYER : NODES_PER_LAYER) + NODES_BESIDES;
     memory = d->graph_size * ggml_tensor_overhead() + ggml_graph_overhead_custom(d->graph_size, false);
     d->ctx_memory = rv_malloc(memory);
     d->mask = c->pool ? NULL : rv_calloc(max_rows * (size_t)c->max_context, sizeof(*d->mask));
@@ -376,6 +408,17 @@ static ruvllm_status allocate(struct rv_decoder *d, struct ruvllm_error *err)
     if (!d->ctx || !d->sched)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the decoder's graph");
     return RUVLLM_OK;
+}
+
+static ruvllm_status open_lora(struct rv_decoder *d, struct ruvllm_error *err)
+{
+    struct rv_lora_config config = {.hparams = d->config.hparams,
+                                    .max_rows = d->config.max_rows,
+                                    .n_threads = rv_device_n_threads(d->config.device)};
+    struct rv_lora_stack_config stack = {
+        .hparams = d->config.hparams, .device = d->config.device, .max_rows = d->config.max_rows};
+
+    return d->stacks_adapters ? rv_lora_stack_new(&d->lora_stack, &stack, err) : rv_lora_new(&d->lora, &config, err);
 }
 
 static ruvllm_status open_paged(struct rv_decoder *d, struct ruvllm_error *err)
@@ -402,7 +445,10 @@ ruvllm_status rv_decoder_new(struct rv_decoder **out, const struct rv_decoder_co
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the decoder");
     d->config = *config;
     d->is_host = rv_device_is_cpu(config->device);
+    d->stacks_adapters = config->stacks_adapters || !d->is_host;
     rc = allocate(d, err);
+    if (!rc)
+        rc = open_lora(d, err);
     if (!rc && config->pool)
         rc = open_paged(d, err);
     if (!rc)
@@ -422,6 +468,8 @@ void rv_decoder_free(struct rv_decoder *decoder)
     ggml_backend_sched_free(decoder->sched);
     ggml_free(decoder->ctx);
     rv_paged_attention_free(decoder->paged);
+    rv_lora_free(decoder->lora);
+    rv_lora_stack_free(decoder->lora_stack);
     rv_free(decoder->ctx_memory);
     rv_free(decoder->mask);
     rv_free(decoder->cells);

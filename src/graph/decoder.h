@@ -23,6 +23,7 @@ struct rv_decoder_config {
     struct rv_kv_cache *kv;     // cells; or
     struct rv_block_pool *pool; // blocks, on the CPU: batches bring their tables. One of the two
     bool rotates;               // keys and values of blocks are stored rotated
+    bool stacks_adapters;       // adapters are ggml's operations on the CPU too, as they are on other devices
     int32_t max_rows;           // largest batch
     int32_t max_context;
 };
@@ -36,14 +37,14 @@ uint64_t rv_decoder_n_bytes(const struct rv_decoder *decoder); // scratch
 /* What a step is for. */
 enum rv_decoder_result {
     RV_DECODER_LOGITS,
-    RV_DECODER_HIDDEN, // states after the final norm, without the head
+    RV_DECODER_HIDDEN, // states after the final norm, without the head, and without what adapters do to its input
 };
 
 /*
  * Computes a batch and keeps its keys and values. On success *rows points at n_out rows of n_vocab logits or
  * n_embd states (NULL when n_out is 0), valid and writable until the next call. A batch that does not fit the cells is
  * TOO_LARGE and changes nothing. After a BACKEND failure the sequences of the batch must be trimmed. Lengths of block
- * tables are the caller's to advance.
+ * tables are the caller's to advance. Mixes of adapters with gates need the CPU.
  */
 RV_CHECKED ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *batch,
                                         enum rv_decoder_result result, float **rows, struct ruvllm_error *err);

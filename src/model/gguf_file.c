@@ -5,8 +5,8 @@
 #include "model/gguf_file.h"
 
 #include "base/alloc.h"
-#include "model/gguf_map.h"
 #include "model/gguf_parse.h"
+#include "model/model_map.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -36,7 +36,7 @@ ruvllm_status rv_gguf_file_open(struct rv_gguf_file **out, const char *path, str
     rc = file_new(&file, err);
     if (rc)
         return rc;
-    rc = rv_gguf_map_open(&file->map, path, err);
+    rc = rv_model_map_open(&file->map, path, err);
     if (rc)
         goto fail;
     rc = rv_gguf_parse_init(&file->parse, file->map.data, file->map.len, err);

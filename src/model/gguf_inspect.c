@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "model/gguf_map.h"
 #include "model/gguf_parse.h"
+#include "model/model_map.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -218,7 +218,7 @@ ruvllm_status rv_gguf_file_inspect(const char *path, char **json, struct ruvllm_
     ruvllm_status rc;
 
     *json = NULL;
-    rc = rv_gguf_map_open(&map, path, err);
+    rc = rv_model_map_open(&map, path, err);
     if (!rc) {
         rc = rv_gguf_inspect_memory(map.data, map.len, json, err);
         rv_gguf_map_close(&map);

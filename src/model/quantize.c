@@ -6,9 +6,9 @@
 #include "model/quantize.h"
 
 #include "base/alloc.h"
-#include "model/gguf_map.h"
 #include "model/gguf_parse.h"
 #include "model/gguf_write.h"
+#include "model/model_map.h"
 #include "model/quantize_mix.h"
 
 #include <errno.h>
@@ -103,7 +103,9 @@ static bool is_ours(const struct rv_gguf_kv *kv)
 
 static ruvllm_status write_head(struct work *w, struct ruvllm_error *err)
 {
-    ruvllm_status rc = rv_gguf_write_open(&w->writer, w->job->out, (uint32_t)w->parse.alignment, err);
+    /* The image of a folder has its tensors where others put them; a file of our own is laid out as usual. */
+    uint64_t alignment = w->map.fd >= 0 ? w->parse.alignment : RV_GGUF_PARSE_DEFAULT_ALIGNMENT;
+    ruvllm_status rc = rv_gguf_write_open(&w->writer, w->job->out, (uint32_t)alignment, err);
 
     if (rc)
         return rc;
@@ -342,10 +344,12 @@ static ruvllm_status check_output(const struct work *w, struct ruvllm_error *err
 {
     struct stat in, out;
 
-    if (fstat(w->map.fd, &in) != 0)
-        return rv_fail_errno(err, errno, "cannot tell what '%s' is", w->job->in);
     if (stat(w->job->out, &out) != 0)
         return RUVLLM_OK;
+    if (stat(w->job->in, &in) != 0)
+        return rv_fail_errno(err, errno, "cannot tell what '%s' is", w->job->in);
+    if (w->map.fd >= 0 && fstat(w->map.fd, &in) != 0) // the file that is open, whatever the path means by now
+        return rv_fail_errno(err, errno, "cannot tell what '%s' is", w->job->in);
     if (in.st_dev == out.st_dev && in.st_ino == out.st_ino)
         return rv_fail(err, RUVLLM_INVALID, "the output is the input; give the new file another name");
     if (!S_ISREG(out.st_mode))
@@ -355,7 +359,7 @@ static ruvllm_status check_output(const struct work *w, struct ruvllm_error *err
 
 static ruvllm_status open_input(struct work *w, struct ruvllm_error *err)
 {
-    ruvllm_status rc = rv_gguf_map_open(&w->map, w->job->in, err);
+    ruvllm_status rc = rv_model_map_open(&w->map, w->job->in, err);
 
     if (rc)
         return rc;

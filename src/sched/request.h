@@ -14,6 +14,7 @@
 #ifndef RV_SCHED_REQUEST_H
 #define RV_SCHED_REQUEST_H
 
+#include "graph/batch.h"
 #include "kv/kv_seq.h"
 #include "kv/prefix_tree.h"
 #include "kv/spill_file.h"
@@ -28,9 +29,10 @@ struct rv_request {
     int32_t *tokens; // prompt, then what was generated; borrowed, room for all there will be
     int32_t n_prompt;
     int32_t n_tokens;
-    bool wants_all_rows; // a result for every row of the prompt, not only the last (embedding, scoring)
-    bool no_cache;       // neither takes blocks from the prefix tree nor enters its own
-    struct rv_kv_seq kv; // initialised, empty
+    bool wants_all_rows;       // a result for every row of the prompt, not only the last (embedding, scoring)
+    bool no_cache;             // neither takes blocks from the prefix tree nor enters its own
+    struct rv_kv_seq kv;       // initialised, empty
+    struct rv_adapter_mix mix; // kept alive by the engine
 
     /* The scheduler's, for the engine to read. */
     enum rv_request_state state;

@@ -83,6 +83,14 @@ void oracle_close(struct oracle *oracle)
     free(oracle);
 }
 
+bool oracle_use_lora(struct oracle *oracle, const char *path)
+{
+    struct llama_adapter_lora *lora = llama_adapter_lora_init(oracle->model, path); // freed with the model
+    float strength = 1.0f;
+
+    return lora && llama_set_adapters_lora(oracle->ctx, &lora, 1, &strength) == 0;
+}
+
 int32_t oracle_n_vocab(const struct oracle *oracle)
 {
     return llama_vocab_n_tokens(oracle->vocab);

@@ -31,6 +31,8 @@ struct oracle_params {
 /* Fails the running case when the model cannot be loaded. */
 struct oracle *oracle_open(const char *path, const struct oracle_params *params);
 void oracle_close(struct oracle *oracle);
+/* From now on with a LoRA file at full strength. False when libllama does not take it. */
+bool oracle_use_lora(struct oracle *oracle, const char *path);
 
 int32_t oracle_n_vocab(const struct oracle *oracle);
 /* -1 when the model has none. */

@@ -24,6 +24,7 @@ if(RUVLLM_LLAMA)
         target_compile_definitions(test_backend_llama PRIVATE RUVLLM_IS_SANITIZED=1)
     endif()
 endif()
+rv_suite(test_adapter_oracle.c LABELS fast data LIBS golden_support TIMEOUT 600)
 rv_suite(test_mutation.c LABELS slow LIBS golden_support TIMEOUT 1200)
 rv_suite(test_rope_override.c LABELS slow data LIBS golden_support TIMEOUT 600)
 

@@ -3,6 +3,9 @@
  * the tenth token of an answer to its last, across a change of attention length.
  */
 #include "alloc_meter.h"
+#include "engine/model.h"
+#include "kv/kv_seq.h"
+#include "support/adapter_fixture.h"
 #include "support/test.h"
 
 #include <stdio.h>
@@ -121,12 +124,119 @@ static void sixteen_sequences_allocate_nothing(void **state)
     ruvllm_engine_close(engine);
 }
 
+/* Sixteen rows with adapters that change hands in every step; only how many rows there are stays the same. */
+enum { N_ROWS = 16, N_ADAPTERS = 4, CONTEXT = 128, ADAPTED_STEPS = 40 };
+
+struct adapted {
+    struct ruvllm_model *model;
+    struct rv_block_pool *pool;
+    struct rv_decoder *decoder;
+    struct rv_kv_seq seqs[N_ROWS];
+    struct rv_adapter *adapters[N_ADAPTERS];
+    struct rv_adapter_mix mixes[N_ROWS];
+};
+
+static void open_adapted(struct adapted *a, const char *path)
+{
+    struct ruvllm_model_params params = ruvllm_model_params_default();
+    struct rv_tier_policy policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
+    struct rv_block_pool_config pool = {.budget = (size_t)64 << 20};
+    struct adapter_fixture fixture = {.head_rank = 2, .strength = 0.1f};
+    struct rv_decoder_config config;
+
+    params.max_context = CONTEXT;
+    assert_ok(rv_model_open(&a->model, path, &params, false, err));
+    pool.n_layers = a->model->hparams.n_layers;
+    pool.n_kv_heads = a->model->hparams.n_kv_heads;
+    pool.head_dim = a->model->hparams.head_dim;
+    assert_ok(rv_block_pool_new(&a->pool, &pool, err));
+    config = (struct rv_decoder_config){.hparams = &a->model->hparams,
+                                        .weights = &a->model->weights,
+                                        .device = a->model->device,
+                                        .pool = a->pool,
+                                        .max_rows = N_ROWS,
+                                        .max_context = CONTEXT};
+    assert_ok(rv_decoder_new(&a->decoder, &config, err));
+    for (int i = 0; i < N_ROWS; i++)
+        assert_ok(rv_kv_seq_init(&a->seqs[i], a->pool, &policy, CONTEXT, err));
+    fixture.hparams = &a->model->hparams;
+    fixture.manifest = &a->model->manifest;
+    for (int i = 0; i < N_ADAPTERS; i++) {
+        fixture.seed = (uint64_t)i;
+        fixture.rank = 4 * i; // the first has the head's input only
+        a->adapters[i] = adapter_fixture_new(&fixture);
+    }
+}
+
+static void close_adapted(struct adapted *a)
+{
+    for (int i = 0; i < N_ADAPTERS; i++)
+        rv_adapter_unref(a->adapters[i]);
+    for (int i = 0; i < N_ROWS; i++)
+        rv_kv_seq_release(&a->seqs[i]);
+    rv_decoder_free(a->decoder);
+    rv_block_pool_free(a->pool);
+    rv_model_close(a->model);
+}
+
+static void run_adapted(struct adapted *a, int i_step)
+{
+    int32_t tokens[N_ROWS], pos[N_ROWS], seq[N_ROWS];
+    const struct rv_adapter_mix *mixes[N_ROWS];
+    struct rv_kv_seq *seqs[N_ROWS];
+    struct rv_batch batch = {.n_rows = N_ROWS,
+                             .tokens = tokens,
+                             .pos = pos,
+                             .seq = seq,
+                             .seqs = seqs,
+                             .adapters = seq,
+                             .mixes = mixes,
+                             .n_mixes = N_ROWS,
+                             .out_rows = seq,
+                             .n_out = N_ROWS};
+    float *rows;
+
+    for (int32_t i = 0; i < N_ROWS; i++) {
+        a->mixes[i] = (struct rv_adapter_mix){.n_adapters = i % 3,
+                                              .adapters = {a->adapters[(i + i_step) % N_ADAPTERS], a->adapters[1]},
+                                              .weights = {1, 0.5f}};
+        mixes[i] = &a->mixes[i];
+        seqs[i] = &a->seqs[i];
+        tokens[i] = 5 + i;
+        pos[i] = seqs[i]->len;
+        seq[i] = i;
+        assert_true(rv_kv_seq_reserve(seqs[i], 1));
+    }
+    assert_ok(rv_decoder_run(a->decoder, &batch, RV_DECODER_LOGITS, &rows, err));
+    for (int32_t i = 0; i < N_ROWS; i++)
+        rv_kv_seq_advance(seqs[i], 1);
+}
+
+static void steps_with_adapters_allocate_nothing(void **state)
+{
+    static struct adapted a;
+
+    (void)state;
+    test_need_file(test_data("models/stories15M-f16.gguf"));
+    if (!alloc_meter_works())
+        return;
+    open_adapted(&a, test_data("models/stories15M-f16.gguf"));
+    for (int i = 0; i < ADAPTED_STEPS; i++) {
+        if (i == FIRST)
+            alloc_meter_start();
+        run_adapted(&a, i);
+    }
+    assert_int_equal(alloc_meter_stop(), 0);
+    close_adapted(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sixteen_sequences_allocate_nothing),
         cmocka_unit_test(decoding_f16_allocates_nothing),
         cmocka_unit_test(decoding_quantised_weights_allocates_nothing),
+        cmocka_unit_test(steps_with_adapters_allocate_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

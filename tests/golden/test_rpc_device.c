@@ -3,9 +3,11 @@
  * which is what a GPU looks like from here. What it computes must equal what the CPU computes, within the bounds of
  * the parity tests. Runs against a ggml built for this test only; nothing that ships contains the backend.
  */
+#include "support/adapter_fixture.h"
 #include "support/test.h"
 
 #include "base/rng.h"
+#include "engine/model.h"
 
 #include <ggml-backend.h>
 #include <arpa/inet.h>
@@ -301,6 +303,86 @@ static void an_engine_serves_many_there(void **state)
     ruvllm_model_close(alone);
 }
 
+/* Logits of the last rows of three sequences of eight tokens: two adapters, none, one of them; for free(). */
+enum { ADAPTED_SEQS = 3, ADAPTED_TOKENS = 8, ADAPTED_ROWS = ADAPTED_SEQS * ADAPTED_TOKENS };
+
+static float *run_adapted(const char *path, const char *device, int32_t *n_vocab)
+{
+    struct ruvllm_model_params params = ruvllm_model_params_default();
+    struct adapter_fixture fixture = {.seed = 5, .rank = 6, .head_rank = 2, .strength = 0.2f};
+    struct rv_adapter_mix mixes[2] = {{.n_adapters = 2, .weights = {1, 0.5f}}, {.n_adapters = 1, .weights = {1}}};
+    const struct rv_adapter_mix *const pointers[ADAPTED_SEQS] = {&mixes[0], NULL, &mixes[1]};
+    int32_t tokens[ADAPTED_ROWS], pos[ADAPTED_ROWS], seq[ADAPTED_ROWS], out_rows[ADAPTED_SEQS];
+    struct rv_decoder_config config = {.max_rows = ADAPTED_ROWS, .max_context = 64};
+    struct rv_batch batch = {.n_rows = ADAPTED_ROWS,
+                             .tokens = tokens,
+                             .pos = pos,
+                             .seq = seq,
+                             .adapters = seq,
+                             .mixes = pointers,
+                             .n_mixes = ADAPTED_SEQS,
+                             .out_rows = out_rows,
+                             .n_out = ADAPTED_SEQS};
+    struct rv_adapter *adapters[2];
+    struct ruvllm_model *model;
+    struct rv_decoder *decoder;
+    struct rv_kv_cache *kv;
+    float *rows, *logits;
+
+    params.device = device;
+    params.repack = false;
+    params.max_context = 64;
+    assert_ok(rv_model_open(&model, path, &params, false, err));
+    assert_ok(rv_kv_cache_new(&kv, &model->hparams, model->device, 64, err));
+    config.hparams = &model->hparams;
+    config.weights = &model->weights;
+    config.device = model->device;
+    config.kv = kv;
+    assert_ok(rv_decoder_new(&decoder, &config, err));
+    fixture.hparams = &model->hparams;
+    fixture.manifest = &model->manifest;
+    for (int i = 0; i < 2; i++) {
+        fixture.seed++;
+        mixes[0].adapters[i] = mixes[1].adapters[0] = adapters[i] = adapter_fixture_new(&fixture);
+    }
+    for (int32_t i = 0; i < ADAPTED_ROWS; i++) {
+        tokens[i] = 5 + 7 * i;
+        seq[i] = i / ADAPTED_TOKENS;
+        pos[i] = i % ADAPTED_TOKENS;
+        out_rows[i / ADAPTED_TOKENS] = i;
+    }
+    assert_ok(rv_decoder_run(decoder, &batch, RV_DECODER_LOGITS, &rows, err));
+    *n_vocab = model->hparams.n_vocab;
+    logits = malloc(ADAPTED_SEQS * (size_t)*n_vocab * sizeof(float));
+    assert_non_null(logits);
+    memcpy(logits, rows, ADAPTED_SEQS * (size_t)*n_vocab * sizeof(float));
+    rv_decoder_free(decoder);
+    rv_kv_cache_free(kv);
+    for (int i = 0; i < 2; i++)
+        rv_adapter_unref(adapters[i]);
+    rv_model_close(model);
+    return logits;
+}
+
+static void rows_with_adapters_agree(void **state)
+{
+    const char *path = test_data("models/stories15M-f16.gguf");
+    int32_t n_vocab;
+    float *cpu = run_adapted(path, "cpu", &n_vocab), *rpc = run_adapted(path, device_name, &n_vocab);
+
+    (void)state;
+    for (int i = 0; i < ADAPTED_SEQS; i++) {
+        size_t at = (size_t)i * (size_t)n_vocab;
+        bool same;
+        double kl = kl_of_row(cpu + at, rpc + at, n_vocab, &same);
+
+        printf("rpc adapters, row %d: KL %.3g\n", i, kl);
+        assert_true(kl <= 1e-4);
+    }
+    free(cpu);
+    free(rpc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +393,7 @@ int main(void)
         cmocka_unit_test(fused_projections_and_long_rope_agree),
         cmocka_unit_test(an_answer_is_the_same_on_both_devices),
         cmocka_unit_test(an_engine_serves_many_there),
+        cmocka_unit_test(rows_with_adapters_agree),
     };
 
     test_need_data();

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "support/test.h"
 #include "support/vocab_from_gguf.h"
+#include "support/vocab_vectors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,78 +13,7 @@
 
 #include <yyjson.h>
 
-#define SEPARATOR "\n__ggml_vocab_test__\n"
-#define MAX_IDS 4096
 #define JOINED_MAX ((size_t)16 << 20)
-
-static size_t parse_line(const char **line, int32_t *ids)
-{
-    const char *end = strchr(*line, '\n');
-    const char *at = *line;
-    size_t n = 0;
-
-    if (!end)
-        end = *line + strlen(*line);
-    while (at < end) {
-        char *after;
-        long id = strtol(at, &after, 10);
-        if (after == at || after > end)
-            break;
-        assert_true(n < MAX_IDS);
-        ids[n++] = (int32_t)id;
-        at = after;
-    }
-    *line = *end ? end + 1 : end;
-    return n;
-}
-
-static void check_text(const struct rv_vocab *vocab, const char *text, size_t len, const int32_t *expected,
-                       size_t n_expected, bool round_trip)
-{
-    struct rv_buf back;
-    int32_t *ids;
-    size_t n_ids;
-
-    assert_ok(rv_vocab_encode(vocab, text, len, NULL, 0, &ids, &n_ids, err));
-    if (n_ids != n_expected || (n_ids && memcmp(ids, expected, n_ids * sizeof(*ids)) != 0)) {
-        for (size_t i = 0; i < n_ids || i < n_expected; i++)
-            fprintf(stderr, "%zu: got %d, expected %d\n", i, i < n_ids ? ids[i] : -1,
-                    i < n_expected ? expected[i] : -1);
-        fail_msg("wrong ids for '%.*s'", (int)len, text);
-    }
-    rv_buf_init(&back, 1 << 20);
-    rv_vocab_decode(vocab, ids, n_ids, false, &back);
-    if (round_trip && (back.len != len || (len && memcmp(back.data, text, len) != 0)))
-        fail_msg("'%.*s' came back as '%.*s'", (int)len, text, (int)back.len, back.data);
-    rv_buf_release(&back);
-    rv_free(ids);
-}
-
-static size_t check_vectors(const struct rv_vocab *vocab, const char *inp_path, const char *out_path, bool round_trip)
-{
-    static int32_t expected[MAX_IDS];
-    size_t n_texts = 0;
-    char *inp, *out;
-    const char *text, *line;
-
-    test_need_file(inp_path);
-    inp = test_read_file(inp_path, NULL);
-    out = test_read_file(out_path, NULL);
-    text = inp;
-    line = out;
-    for (;;) {
-        const char *end = strstr(text, SEPARATOR);
-        size_t n = parse_line(&line, expected);
-        if (!end)
-            break; // what follows the last separator is no test
-        check_text(vocab, text, (size_t)(end - text), expected, n, round_trip);
-        n_texts++;
-        text = end + strlen(SEPARATOR);
-    }
-    free(inp);
-    free(out);
-    return n_texts;
-}
 
 static void check_file(const char *name, bool round_trip)
 {
@@ -94,7 +24,7 @@ static void check_file(const char *name, bool round_trip)
     snprintf(inp, sizeof(inp), "%s.inp", gguf);
     snprintf(out, sizeof(out), "%s.out", gguf);
     test_vocab_open(&vocab, test_data(gguf));
-    assert_true(check_vectors(vocab.vocab, test_data(inp), test_data(out), round_trip) >= 40);
+    assert_true(vocab_vectors_check(vocab.vocab, test_data(inp), test_data(out), round_trip) >= 40);
     test_vocab_close(&vocab);
 }
 
@@ -147,8 +77,8 @@ static void minimind2_vectors_are_exact(void **state)
 
     (void)state;
     test_vocab_open(&vocab, test_data("models/minimind2-26m-f16.gguf"));
-    check_vectors(vocab.vocab, test_data("vocab/derived/minimind2.inp"), test_data("vocab/derived/minimind2.out"),
-                  true);
+    vocab_vectors_check(vocab.vocab, test_data("vocab/derived/minimind2.inp"), test_data("vocab/derived/minimind2.out"),
+                        true);
     test_vocab_close(&vocab);
 }
 
@@ -243,8 +173,8 @@ static void tekken_vectors_are_exact(void **state)
     free(json.types);
     free(json.merges);
     free(json.joined);
-    assert_true(check_vectors(vocab, test_data("vocab/derived/mistral-nemo-tekken.inp"),
-                              test_data("vocab/derived/mistral-nemo-tekken.out"), true) >= 40);
+    assert_true(vocab_vectors_check(vocab, test_data("vocab/derived/mistral-nemo-tekken.inp"),
+                                    test_data("vocab/derived/mistral-nemo-tekken.out"), true) >= 40);
     rv_vocab_free(vocab);
     yyjson_doc_free(json.doc);
 }
