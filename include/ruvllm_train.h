@@ -64,7 +64,7 @@ struct ruvllm_train_params {
     float held_out;                 // share of the examples that are not trained on but measured; 0.1
     float kl_weight;                // of anchors; 0.3
     uint64_t seed;                  // 1
-    int32_t n_threads;              // 0: one per physical core
+    int32_t n_threads;              // 0: one per processor
     uint64_t max_bytes;             // for activations that need not be computed twice; 1 GiB
     const char *checkpoint;         // where a stopped run is kept and found again; NULL: nowhere
     bool keep_if_worse;             // write the adapter even when the held-out loss did not fall

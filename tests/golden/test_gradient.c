@@ -175,8 +175,7 @@ static void gradients_are_those_of_ggml_for_every_type_and_family(void **state)
     static const char *const families[] = {
         "--arch llama --layers 2 --vocab 300 --ffn 512",
         "--arch qwen2 --layers 2 --vocab 300 --ffn 512 --rope-scaling yarn --rope-factor 4 --rope-original 16",
-        "--arch phi3 --layers 2 --vocab 300 --ffn 512 --kv-heads 4 --rope-scaling longrope --rope-factor 4"
-        " --rope-original 256",
+        "--arch phi3 --layers 2 --vocab 300 --ffn 512 --rope-scaling longrope --rope-factor 4 --rope-original 256",
     };
     static const char *const types[] = {"f32", "q8_0", "q4_0", "q4_K"};
 
