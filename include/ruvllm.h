@@ -1,6 +1,7 @@
 /*
  * RuvLLM: run GGUF language models on ggml. The public API of libruvllm. Beside it: ruvllm_kernels.h (numeric kernels
- * and a key-value cache on plain arrays), ruvllm_store.h (keys, witness log, sessions), ruvllm_hub.h (fetching models).
+ * and a key-value cache on plain arrays), ruvllm_store.h (keys, witness log, sessions), ruvllm_hub.h (fetching models),
+ * ruvllm_adapter.h (low-rank changes of a model, by request).
  *
  * How to read it: errors first (every call that can fail reports the same way), then a model is
  * opened, asked about itself, given input (text, a conversation or token ids) and made to generate; then engines that
@@ -60,7 +61,8 @@ typedef enum ruvllm_status {
     RUVLLM_IO = -8,          // the operating system said no: 500
     RUVLLM_FORMAT = -9,      // the file is damaged, hostile or not what it claims to be: 500
     RUVLLM_BACKEND = -10,    // ggml or a device failed: 500
-    RUVLLM_INTERNAL = -11    // a bug of ours: 500
+    RUVLLM_INTERNAL = -11,   // a bug of ours: 500
+    RUVLLM_CONFLICT = -12    // somebody else changed it first: 409
 } ruvllm_status;
 
 /* Which part it happened in. */
@@ -199,8 +201,8 @@ struct ruvllm_model_params {
 RUVLLM_API struct ruvllm_model_params ruvllm_model_params_default(void);
 
 /*
- * Opens the GGUF file, or the Hugging Face folder, at `path` and makes it ready to generate. On failure *out is NULL and `err`
- * names the file and the reason; nothing is left behind.
+ * Opens the GGUF file, or the Hugging Face folder, at `path` and makes it ready to generate. On failure *out is NULL
+ * and `err` names the file and the reason; nothing is left behind.
  */
 RUVLLM_API ruvllm_status ruvllm_model_open(ruvllm_model **out, const char *path,
                                            const struct ruvllm_model_params *params, struct ruvllm_error *err);
@@ -371,6 +373,7 @@ struct ruvllm_response {
     uint64_t seed;         // what was used: give it back to repeat this answer
     int64_t prefill_us;
     int64_t decode_us;
+    int64_t adapter_generation; // of the request's adapter, the first of several; 0: it had none
 };
 
 /*
@@ -448,6 +451,11 @@ struct ruvllm_engine_params {
                                              // NULL: there is none, and it is computed again, as always where
                                              // another library keeps the keys and values
     uint64_t spill_bytes;                    // that file's largest size; 0: there is none
+    const char *adapter_dir;  // folder of this engine alone for adapters that are not in memory; what an engine before
+                              // has left there is removed. NULL: all stay in memory, as many as fit
+    int32_t max_adapters;     // with changes of layers, in memory at once; 64; at least 4
+    uint64_t adapter_bytes;   // of memory for adapters; 0: a quarter of the machine's
+    int32_t keep_generations; // of an adapter; older ones are forgotten when no request uses them; 16
 };
 
 RUVLLM_API struct ruvllm_engine_params ruvllm_engine_params_default(void);
@@ -459,6 +467,13 @@ RUVLLM_API void ruvllm_engine_close(ruvllm_engine *engine);
 /* The engine's model, for everything that does not compute: info, tokenize, templates. Lives as long as the engine. */
 RUVLLM_API const ruvllm_model *ruvllm_engine_model(const ruvllm_engine *engine);
 
+/* One of several adapters of a request, whose changes add up. */
+struct ruvllm_adapter_use {
+    const char *id;
+    int64_t generation; // 0: the newest
+    float weight;       // of its changes; 1: as they are
+};
+
 struct ruvllm_request {
     size_t struct_size;
     const struct ruvllm_input *input;
@@ -469,11 +484,16 @@ struct ruvllm_request {
     bool no_shared_prefix;                     // compute all of it, leave nothing behind
     void (*on_event)(void *user, uint64_t id); // called on the engine's thread when an event waits; must return at once
     void *user;
+    const char *adapter;                       // id of an adapter (ruvllm_adapter.h); NULL: none
+    int64_t adapter_generation;                // 0: the newest there is now
+    const struct ruvllm_adapter_use *adapters; // in place of `adapter`: up to 4 at once
+    size_t n_adapters;
 };
 
 /*
  * Hands in a request; *id names it from now on. Everything is copied. RUVLLM_BUSY when the queue is full,
- * RUVLLM_TOO_LARGE when prompt and answer could never fit.
+ * RUVLLM_TOO_LARGE when prompt and answer could never fit, RUVLLM_NOT_FOUND when there is no such adapter. One whose
+ * adapter is not in memory waits until it is, also when requests that run hold every place there.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_submit(ruvllm_engine *engine, const struct ruvllm_request *request, uint64_t *id,
                                               struct ruvllm_error *err);
@@ -507,25 +527,25 @@ RUVLLM_API ruvllm_status ruvllm_engine_next_event(ruvllm_engine *engine, uint64_
 RUVLLM_API ruvllm_status ruvllm_engine_cancel(ruvllm_engine *engine, uint64_t id, struct ruvllm_error *err);
 
 /*
- * ruvllm_embed beside the requests that run: `request` names input and tenant. The caller waits; others are held up by
- * one piece of prefill_tokens at a time. *n_tokens is the length of the input. RUVLLM_BUSY when keys and values find no
- * room.
+ * ruvllm_embed beside the requests that run: `request` names input and tenant, and no adapter. The caller waits; others
+ * are held up by one piece of prefill_tokens at a time. *n_tokens is the length of the input. RUVLLM_BUSY when keys and
+ * values find no room.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_embed(ruvllm_engine *engine, const struct ruvllm_request *request, float *out,
                                              size_t out_cap, int32_t *n_tokens, struct ruvllm_error *err);
 
 /*
  * Writes what is computed of a conversation to a file: keys and values of the longest beginning of request->input that
- * the engine holds for request->tenant under request->kv, with its tokens. To save what was answered too, give the
- * conversation with the answer in it. *n_tokens is how much that is; nothing at all is RUVLLM_NOT_FOUND. An older file
- * is replaced in one go or not at all. The engine computes on meanwhile.
+ * the engine holds for request->tenant under request->kv and the request's adapter, with its tokens. To save what was
+ * answered too, give the conversation with the answer in it. *n_tokens is how much that is; nothing at all is
+ * RUVLLM_NOT_FOUND. An older file is replaced in one go or not at all. The engine computes on meanwhile.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_save_session(ruvllm_engine *engine, const struct ruvllm_request *request,
                                                     const char *path, int32_t *n_tokens, struct ruvllm_error *err);
 /*
  * Brings a saved session back: the next request of that tenant that begins alike does not compute it again. `request`
- * names tenant and kv; its input is not looked at. A file of another model, adapter, template or tenant is refused with
- * RUVLLM_INVALID, a damaged one with RUVLLM_FORMAT.
+ * names tenant, kv and adapter; its input is not looked at. A file of another model, adapter, template or tenant is
+ * refused with RUVLLM_INVALID, a damaged one with RUVLLM_FORMAT.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_load_session(ruvllm_engine *engine, const struct ruvllm_request *request,
                                                     const char *path, int32_t *n_tokens, struct ruvllm_error *err);
@@ -548,10 +568,17 @@ struct ruvllm_engine_stats {
     uint64_t blocks_squeezed; // quantised before their time, for room
     uint64_t blocks_evicted;  // shared prefixes dropped for room
     uint64_t preempted;
-    int64_t busy_us;          // spent computing
-    uint64_t blocks_spilled;  // written to the spill file when their sequence was preempted
-    uint64_t blocks_restored; // and read back when it went on
-    uint64_t spill_failures;  // the spill file could not be written or read; what it should keep was computed again
+    int64_t busy_us;           // spent computing
+    uint64_t blocks_spilled;   // written to the spill file when their sequence was preempted
+    uint64_t blocks_restored;  // and read back when it went on
+    uint64_t spill_failures;   // the spill file could not be written or read; what it should keep was computed again
+    int32_t adapters;          // ids that requests find
+    int32_t adapters_waiting;  // requests that wait for theirs to be in memory; they are counted in `waiting` too
+    int32_t adapters_layered;  // contents in memory that change layers
+    uint64_t adapter_bytes;    // of memory
+    uint64_t adapters_loaded;  // read from the folder
+    uint64_t adapters_evicted; // gave way to others
+    uint64_t adapter_failures; // attempts to write one to the folder that failed; it is tried again
 };
 
 RUVLLM_API ruvllm_status ruvllm_engine_stats_get(ruvllm_engine *engine, struct ruvllm_engine_stats *out,

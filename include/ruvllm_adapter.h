@@ -35,7 +35,13 @@ struct ruvllm_adapter_info {
  * Files. A GGUF LoRA file, a PEFT folder (adapter_config.json, adapter_model.safetensors) or one of ours at `path` is
  * checked against the model and becomes the next generation of `id`. `expected` is the newest generation the caller
  * knows of (0: there is none): when it is another one, nothing is done and the result is RUVLLM_CONFLICT. -1: whatever
- * it is. *generation is the new one; content that is there already is not stored twice.
+ * it is. *generation is the new one; content that is there already is not stored twice. An id is 1 to 127 letters
+ * (A-Z, a-z), digits, '.', '_', '-' or '/'.
+ *
+ * The engine keeps its adapters as its parameters say (adapter_dir, max_adapters, adapter_bytes, keep_generations). Its
+ * folder is for what memory does not hold, not for ever: an engine that is opened begins without adapters. Without a
+ * folder, an adapter that finds no room is RUVLLM_TOO_LARGE; with one, RUVLLM_BUSY while nothing can be written there.
+ * Engines of models that run through libllama, or on a device other than the CPU, have no adapters: RUVLLM_UNSUPPORTED.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_adapter_load(ruvllm_engine *engine, const char *id, const char *path,
                                                     int64_t expected, int64_t *generation, struct ruvllm_error *err);
@@ -56,9 +62,21 @@ typedef enum ruvllm_adapter_format {
     RUVLLM_ADAPTER_OWN   // ours: GGUF that keeps everything, the head's input and the source's tensors among it
 } ruvllm_adapter_format;
 
+/* What was loaded, as it was, where the engine has a folder; else what is in memory, in 16 bits. A generation of 0 is
+ * the newest. */
 RUVLLM_API ruvllm_status ruvllm_engine_adapter_export(ruvllm_engine *engine, const char *id, int64_t generation,
                                                       const char *path, ruvllm_adapter_format format,
                                                       struct ruvllm_error *err);
+
+/* ---- one model, one caller ----------------------------------------------------------------------- */
+
+/*
+ * From now on the model computes with the adapter at `path`, its changes multiplied with `weight`; a NULL path takes it
+ * off. What the call before has left in the cache is used again when no layer's change is another. For a model that an
+ * engine serves, adapters are the requests' business: RUVLLM_INVALID.
+ */
+RUVLLM_API ruvllm_status ruvllm_model_set_adapter(ruvllm_model *model, const char *path, float weight,
+                                                  struct ruvllm_error *err);
 
 /* ---- without an engine: files to files --------------------------------------------------------- */
 

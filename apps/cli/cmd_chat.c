@@ -51,6 +51,7 @@ static const struct rv_option_group groups[] = {
     {"Conversation", own_options, RV_OPTION_COUNT(own_options), 0},
     RV_SAMPLING_GROUP(offsetof(struct chat_options, sampling)),
     RV_MODEL_GROUP_FILE(offsetof(struct chat_options, model)),
+    RV_MODEL_GROUP_ADAPTER(offsetof(struct chat_options, model)),
     RV_MODEL_GROUP_COMPUTE(offsetof(struct chat_options, model)),
     RV_MODEL_GROUP_THREADS(offsetof(struct chat_options, model)),
     RV_MODEL_GROUP_ROPE(offsetof(struct chat_options, model)),

@@ -64,6 +64,7 @@ static const struct rv_option_group groups[] = {
     {"Text", own_options, RV_OPTION_COUNT(own_options), 0},
     {"Output", output_options, RV_OPTION_COUNT(output_options), 0},
     RV_MODEL_GROUP_FILE(offsetof(struct perplexity_options, model)),
+    RV_MODEL_GROUP_ADAPTER(offsetof(struct perplexity_options, model)),
     RV_MODEL_GROUP_COMPUTE(offsetof(struct perplexity_options, model)),
     RV_MODEL_GROUP_THREADS(offsetof(struct perplexity_options, model)),
     RV_MODEL_GROUP_ROPE(offsetof(struct perplexity_options, model)),

@@ -59,6 +59,7 @@ static const struct rv_option_group groups[] = {
     RV_SAMPLING_GROUP(offsetof(struct run_options, sampling)),
     {"Output", output_options, RV_OPTION_COUNT(output_options), 0},
     RV_MODEL_GROUP_FILE(offsetof(struct run_options, model)),
+    RV_MODEL_GROUP_ADAPTER(offsetof(struct run_options, model)),
     RV_MODEL_GROUP_COMPUTE(offsetof(struct run_options, model)),
     RV_MODEL_GROUP_THREADS(offsetof(struct run_options, model)),
     RV_MODEL_GROUP_ROPE(offsetof(struct run_options, model)),

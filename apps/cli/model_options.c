@@ -5,6 +5,7 @@
 #include "output.h"
 #include "progress.h"
 
+#include "ruvllm_adapter.h"
 #include "ruvllm_hub.h"
 
 #include <errno.h>
@@ -142,6 +143,21 @@ const struct rv_option rv_model_options_rope[RV_MODEL_OPTIONS_N_ROPE] = {
      .help = "YaRN: rotations below which all is interpolated (default 0: 1)"},
 };
 
+const struct rv_option rv_model_options_adapter[RV_MODEL_OPTIONS_N_ADAPTER] = {
+    {.name = "adapter",
+     .value = "PATH",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct rv_model_options, adapter),
+     .help = "Compute with this adapter: a GGUF LoRA file, one of ours, or a PEFT folder"},
+    {.name = "adapter-weight",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = -100,
+     .max = 100,
+     .offset = offsetof(struct rv_model_options, adapter_weight),
+     .help = "How much of the adapter: its changes are multiplied with it (default 1)"},
+};
+
 void rv_model_options_init(struct rv_model_options *options)
 {
     const char *device = getenv("RUVLLM_DEVICE");
@@ -150,6 +166,7 @@ void rv_model_options_init(struct rv_model_options *options)
     if (device && *device)
         options->params.device = device;
     options->rope_scaling = RUVLLM_ROPE_FROM_MODEL;
+    options->adapter_weight = 1;
 }
 
 /* What can only be meant as a path, so that no name is searched for. */
@@ -240,6 +257,8 @@ int rv_model_options_open(const struct rv_model_options *options, ruvllm_model *
         return rv_output_failure(&err, NULL);
     info->struct_size = sizeof(*info);
     rc = ruvllm_model_info_get(*out, info, &err);
+    if (!rc && options->adapter)
+        rc = ruvllm_model_set_adapter(*out, options->adapter, options->adapter_weight, &err);
     if (rc) {
         ruvllm_model_close(*out);
         *out = NULL;

@@ -16,6 +16,8 @@ struct rv_model_options {
     char found[PATH_MAX]; // where `path` points after a name was found
     struct ruvllm_model_params params;
     int32_t rope_scaling; // index into the option's choices
+    const char *adapter;  // NULL: none
+    float adapter_weight;
 };
 
 /* All of them as groups for a command whose options begin with `struct rv_model_options` at `offset`. */
@@ -23,17 +25,23 @@ extern const struct rv_option rv_model_options_file[];    // -m, --template-sha2
 extern const struct rv_option rv_model_options_compute[]; // --ctx, --batch, --device, --backend, ...
 extern const struct rv_option rv_model_options_threads[]; // --threads
 extern const struct rv_option rv_model_options_rope[];
+extern const struct rv_option rv_model_options_adapter[]; // --adapter, --adapter-weight: who computes for one caller
 
 enum {
     RV_MODEL_OPTIONS_N_FILE = 2,
     RV_MODEL_OPTIONS_N_COMPUTE = 7,
     RV_MODEL_OPTIONS_N_THREADS = 1,
-    RV_MODEL_OPTIONS_N_ROPE = 8
+    RV_MODEL_OPTIONS_N_ROPE = 8,
+    RV_MODEL_OPTIONS_N_ADAPTER = 2
 };
 
 #define RV_MODEL_GROUP_FILE(offset)                                                                                    \
     {                                                                                                                  \
         "Model", rv_model_options_file, RV_MODEL_OPTIONS_N_FILE, offset                                                \
+    }
+#define RV_MODEL_GROUP_ADAPTER(offset)                                                                                 \
+    {                                                                                                                  \
+        NULL, rv_model_options_adapter, RV_MODEL_OPTIONS_N_ADAPTER, offset                                             \
     }
 #define RV_MODEL_GROUP_COMPUTE(offset)                                                                                 \
     {                                                                                                                  \
@@ -58,8 +66,8 @@ RV_CHECKED int rv_model_options_settle(struct rv_model_options *options, const s
                                        struct rv_arguments *args);
 
 /*
- * Opens the settled model with a progress line on standard error. Returns 0, or the exit code (130 after
- * Ctrl-C) after saying what is wrong; *out is NULL then.
+ * Opens the settled model, with its adapter, with a progress line on standard error. Returns 0, or the exit code (130
+ * after Ctrl-C) after saying what is wrong; *out is NULL then.
  */
 RV_CHECKED int rv_model_options_open(const struct rv_model_options *options, ruvllm_model **out,
                                      struct ruvllm_model_info *info);

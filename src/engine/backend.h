@@ -30,7 +30,8 @@ struct rv_backend_state_config {
 struct rv_backend_ops {
     const char *name;
     bool can_learn;
-    bool has_blocks; // on the CPU, keys and values lie in the pool's blocks: tiers, shared prefixes, sessions
+    bool has_adapters; // on the CPU, rows are computed with adapters
+    bool has_blocks;   // on the CPU, keys and values lie in the pool's blocks: tiers, shared prefixes, sessions
 
     /* The model's numbers, checked; no weights. The file is open and its architecture read. */
     ruvllm_status (*describe)(struct ruvllm_model *model, const struct ruvllm_model_params *params,

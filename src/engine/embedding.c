@@ -177,7 +177,7 @@ ruvllm_status rv_embedding_by_engine(struct ruvllm_engine *engine, const char *t
                                      size_t n_tokens, float *out, struct ruvllm_error *err)
 {
     struct rv_tier_policy f16 = rv_tier_policy_single(RV_KV_BLOCK_F16);
-    struct piece p = {.tenant = rv_engine_scope(engine, tenant, &f16).tenant, .slot = -1};
+    struct piece p = {.tenant = rv_engine_scope(engine, tenant, &f16, 0).tenant, .slot = -1};
     int32_t max_rows = engine->params.prefill_tokens < engine->model->max_batch ? engine->params.prefill_tokens
                                                                                 : engine->model->max_batch;
     ruvllm_status rc = begin(&p.pooling, engine->model, n_tokens, err);

@@ -46,8 +46,13 @@ static void enter(struct ruvllm_engine *e, struct rv_job *job)
     e->table[slot] = job;
     e->n_jobs++;
     job->n_refs = 2; // the table's and the engine thread's
+}
+
+static void put_in_inbox(struct ruvllm_engine *e, struct rv_job *job)
+{
     job->next = e->inbox;
     e->inbox = job;
+    pthread_cond_signal(&e->work);
 }
 
 static void leave(struct ruvllm_engine *e, struct rv_job *job)
@@ -59,7 +64,7 @@ static void leave(struct ruvllm_engine *e, struct rv_job *job)
 /* ---- doors ---------------------------------------------------------------------------------- */
 
 struct rv_prefix_scope rv_engine_scope(const struct ruvllm_engine *engine, const char *tenant,
-                                       const struct rv_tier_policy *policy)
+                                       const struct rv_tier_policy *policy, uint64_t layers)
 {
     int32_t tiers[2 * RV_TIER_MAX + 2] = {policy->n_tiers, policy->keeps_first};
     size_t tenant_len = tenant ? strlen(tenant) : 0;
@@ -68,8 +73,57 @@ struct rv_prefix_scope rv_engine_scope(const struct ruvllm_engine *engine, const
         tiers[2 * i + 2] = (int32_t)policy->tiers[i].format;
         tiers[2 * i + 3] = policy->tiers[i].max_age;
     }
-    return (struct rv_prefix_scope){.tenant = rv_keyed_hash64(engine->secret, tenant_len ? tenant : "", tenant_len),
+    return (struct rv_prefix_scope){.adapter_layers = layers,
+                                    .tenant = rv_keyed_hash64(engine->secret, tenant_len ? tenant : "", tenant_len),
                                     .tiers = rv_keyed_hash64(engine->secret, tiers, sizeof(tiers))};
+}
+
+/* A parked job's adapters are in memory, or never will be: the engine thread takes it from here. */
+static void unpark(struct ruvllm_engine *e, struct rv_job *job)
+{
+    job->request.mix = job->ticket.mix;
+    pthread_mutex_lock(&e->lock);
+    job->is_parked = false;
+    e->has_cancelled = e->has_cancelled || job->is_cancelled;
+    put_in_inbox(e, job);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void on_adapters(void *user, struct rv_adapter_ticket *ticket)
+{
+    unpark(user, ticket->owner);
+}
+
+/* Gives a job its generations, which it keeps to its end. */
+static ruvllm_status pin_adapters(struct ruvllm_engine *e, struct rv_job *job, const struct ruvllm_request *request,
+                                  struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_engine_adapters_pin(&e->adapters, request, &job->ticket, err);
+
+    if (rc)
+        return rc;
+    job->ticket.owner = job;
+    job->request.scope.adapter_layers = job->ticket.layers;
+    rv_reply_response(job->reply)->adapter_generation = job->ticket.generation;
+    return RUVLLM_OK;
+}
+
+/* A place in the table, if there is one; jobs without adapters go on to the inbox. */
+static bool take_in(struct ruvllm_engine *e, struct rv_job *job, uint64_t *id)
+{
+    bool has_room;
+
+    pthread_mutex_lock(&e->lock);
+    has_room = e->n_jobs < e->n_slots;
+    if (has_room) {
+        enter(e, job);
+        *id = job->id;
+        job->is_parked = job->ticket.n > 0;
+        if (!job->is_parked)
+            put_in_inbox(e, job);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return has_room;
 }
 
 ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm_request *request,
@@ -80,34 +134,33 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
     struct rv_job_config config = {
         .model = e->model, .pool = e->pool, .request = request, .input = input, .params = params, .policy = e->policy};
     struct rv_job *job;
-    bool has_room;
+    bool has_adapters;
     ruvllm_status rc = request->kv ? rv_kv_policy_tiers(request->kv, &config.policy, err) : RUVLLM_OK;
 
     if (rc)
         return rc;
     if (!rv_model_has_blocks(e->model))
         config.policy = e->policy;
-    config.scope = rv_engine_scope(e, request->tenant, &config.policy);
+    config.scope = rv_engine_scope(e, request->tenant, &config.policy, 0);
     rc = rv_job_new(&job, &config, err);
     if (rc)
         return rc;
     rc = rv_scheduler_check_size(e->scheduler, &job->request, rv_job_max_tokens(job), err);
+    if (!rc)
+        rc = pin_adapters(e, job, request, err);
+    has_adapters = job->ticket.n > 0;
+    if (!rc && !take_in(e, job, id))
+        rc = rv_fail(err, RUVLLM_BUSY, "%zu requests are running, waiting or unread; try again later", e->n_slots);
     if (rc) {
+        if (has_adapters)
+            rv_adapter_registry_release(e->adapters.registry, &job->ticket);
         rv_job_free(job);
         return rc;
     }
-    pthread_mutex_lock(&e->lock);
-    has_room = e->n_jobs < e->n_slots;
-    if (has_room) {
-        enter(e, job);
-        *id = job->id;
-        pthread_cond_signal(&e->work);
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (has_room)
-        return RUVLLM_OK;
-    rv_job_free(job);
-    return rv_fail(err, RUVLLM_BUSY, "%zu requests are running, waiting or unread; try again later", e->n_slots);
+    /* The job is in the table, which keeps it until the caller, who does not know its id yet, has read it. */
+    if (has_adapters && rv_adapter_registry_enter(e->adapters.registry, &job->ticket))
+        unpark(e, job);
+    return RUVLLM_OK;
 }
 
 /* Waits until there is something to read; false when the time is over. */
@@ -203,22 +256,31 @@ ruvllm_status rv_engine_cancel(struct ruvllm_engine *engine, uint64_t id, struct
 {
     struct ruvllm_engine *e = engine;
     struct rv_job *job;
-    bool is_last = false;
+    bool is_last, is_parked;
 
     pthread_mutex_lock(&e->lock);
     job = find(e, id);
-    if (job) {
-        job->is_cancelled = true;
-        e->has_cancelled = true;
-        leave(e, job);
-        pthread_cond_broadcast(&job->changed);
-        pthread_cond_signal(&e->work);
-        is_last = rv_engine_drop_job(job);
+    if (!job) {
+        pthread_mutex_unlock(&e->lock);
+        return rv_fail(err, RUVLLM_NOT_FOUND, "there is no such request, or its last event was read");
     }
+    job->is_cancelled = true;
+    e->has_cancelled = true;
+    leave(e, job);
+    pthread_cond_broadcast(&job->changed);
+    pthread_cond_signal(&e->work);
+    is_parked = job->is_parked;
+    if (is_parked) {
+        pthread_mutex_unlock(&e->lock); // the table's reference is still ours
+        if (rv_adapter_registry_withdraw(e->adapters.registry, &job->ticket))
+            unpark(e, job);
+        pthread_mutex_lock(&e->lock);
+    }
+    is_last = rv_engine_drop_job(job);
     pthread_mutex_unlock(&e->lock);
     if (is_last)
         rv_job_free(job);
-    return job ? RUVLLM_OK : rv_fail(err, RUVLLM_NOT_FOUND, "there is no such request, or its last event was read");
+    return RUVLLM_OK;
 }
 
 bool rv_engine_call(struct ruvllm_engine *engine, void (*run)(struct ruvllm_engine *engine, void *arg), void *arg)
@@ -242,6 +304,8 @@ void rv_engine_stats(struct ruvllm_engine *engine, struct ruvllm_engine_stats *o
     pthread_mutex_lock(&engine->lock);
     *out = engine->stats;
     pthread_mutex_unlock(&engine->lock);
+    rv_engine_adapters_fill_stats(&engine->adapters, out);
+    out->waiting += out->adapters_waiting;
     out->struct_size = sizeof(*out);
 }
 
@@ -421,6 +485,8 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
     if (!rc)
         rc = open_state(e, err);
     if (!rc)
+        rc = rv_engine_adapters_open(&e->adapters, e->model, params, on_adapters, e, err);
+    if (!rc)
         rc = start(e, err);
     if (rc) {
         rv_engine_close(e);
@@ -436,6 +502,7 @@ void rv_engine_close(struct ruvllm_engine *engine)
 
     if (!e)
         return;
+    rv_engine_adapters_stop(&e->adapters); // what waited for one is in the inbox now
     if (e->has_thread) {
         pthread_mutex_lock(&e->lock);
         e->is_closing = true;
@@ -445,6 +512,7 @@ void rv_engine_close(struct ruvllm_engine *engine)
     }
     for (size_t i = 0; e->table && i < e->n_slots; i++)
         rv_job_free(e->table[i]); // ended by the thread, unread
+    rv_engine_adapters_close(&e->adapters);
     if (e->state)
         e->model->backend->close(e->state);
     rv_scheduler_free(e->scheduler);

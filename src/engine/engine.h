@@ -7,6 +7,9 @@
  * jobs, outboxes and the copied statistics; it is held for copying, never while computing, and no callback runs under
  * it.
  *
+ * A job whose adapters are not in memory is parked: in the table, but neither in the inbox nor the engine thread's. Who
+ * gets them there, the registry's loader, puts it into the inbox; so does who cancels it before.
+ *
  * A job is referred to by the table (until its last event was read or it was cancelled), by the engine thread (until it
  * is done) and by a reader inside a call; the last of them frees it.
  */
@@ -14,6 +17,7 @@
 #define RV_ENGINE_ENGINE_H
 
 #include "base/keyed_hash.h"
+#include "engine/engine_adapters.h"
 #include "engine/job.h"
 
 /* Something the engine thread is to do between two steps while a caller waits. Lives on the caller's stack. */
@@ -39,6 +43,7 @@ struct ruvllm_engine {
     struct rv_kv_seq **seqs;             // of a step's parts, max_sequences
     int32_t *slots;                      // likewise
     const struct rv_adapter_mix **mixes; // likewise
+    struct rv_engine_adapters adapters;
     uint8_t secret[RV_KEYED_HASH_KEY];
     pthread_t thread;
     bool has_thread;
@@ -85,8 +90,8 @@ void rv_engine_stats(struct ruvllm_engine *engine, struct ruvllm_engine_stats *o
 
 /* Has the engine thread run `run` between two steps and waits for it; false when the engine closes. */
 bool rv_engine_call(struct ruvllm_engine *engine, void (*run)(struct ruvllm_engine *engine, void *arg), void *arg);
-/* What a request's keys and values depend on besides its tokens. */
+/* What a request's keys and values depend on besides its tokens. `layers` is its adapters' part in it. */
 struct rv_prefix_scope rv_engine_scope(const struct ruvllm_engine *engine, const char *tenant,
-                                       const struct rv_tier_policy *policy);
+                                       const struct rv_tier_policy *policy, uint64_t layers);
 
 #endif

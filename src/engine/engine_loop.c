@@ -22,6 +22,8 @@ static void end_job(struct ruvllm_engine *e, struct rv_job *job, const struct ru
 
     rv_scheduler_remove(e->scheduler, &job->request);
     unlink_job(e, job);
+    if (job->ticket.n > 0)
+        rv_adapter_registry_release(e->adapters.registry, &job->ticket);
     pthread_mutex_lock(&e->lock);
     job->is_done = true;
     if (failure)
@@ -98,10 +100,14 @@ static void admit(struct ruvllm_engine *e, struct rv_job *job)
 
     job->next = e->jobs;
     e->jobs = job;
-    if (rv_reply_is_over(job->reply)) // asked for no token at all
-        finish_job(e, job);
-    else if (rv_scheduler_submit(e->scheduler, &job->request, rv_job_max_tokens(job), &err))
+    if (job->ticket.state == RV_ADAPTER_TICKET_FAILED) {
+        err = job->ticket.error;
         end_job(e, job, &err);
+    } else if (rv_reply_is_over(job->reply)) { // asked for no token at all
+        finish_job(e, job);
+    } else if (rv_scheduler_submit(e->scheduler, &job->request, rv_job_max_tokens(job), &err)) {
+        end_job(e, job, &err);
+    }
 }
 
 /* Ends jobs that were cancelled, or all of them. */

@@ -86,7 +86,7 @@ void rv_job_free(struct rv_job *job)
 {
     if (!job)
         return;
-    RV_ASSERT(job->request.kv.n_blocks == 0);
+    RV_ASSERT(job->request.kv.n_blocks == 0 && job->ticket.state == RV_ADAPTER_TICKET_NONE);
     rv_kv_seq_release(&job->request.kv);
     rv_reply_free(job->reply);
     rv_buf_release(&job->text);

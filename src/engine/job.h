@@ -7,6 +7,7 @@
 #ifndef RV_ENGINE_JOB_H
 #define RV_ENGINE_JOB_H
 
+#include "engine/adapter_registry.h"
 #include "engine/model.h"
 #include "engine/reply.h"
 #include "sched/scheduler.h"
@@ -22,13 +23,15 @@ struct rv_job {
     void *user;
     int64_t first_us;    // when its first token was chosen; 0: not yet
     struct rv_job *next; // in the inbox, then among the engine's
-    bool has_news;       // the engine thread: on_event is to be called
+    struct rv_adapter_ticket ticket;
+    bool has_news; // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */
     int n_refs;
     pthread_cond_t changed;
     struct rv_buf text; // all that was published; its memory is reserved when the job is made
     size_t n_tokens;    // published ones of the response
+    bool is_parked;     // until its adapters are in memory
     bool is_done;
     bool is_cancelled;
     bool has_reader;
@@ -55,7 +58,7 @@ struct rv_job_config {
 RV_CHECKED ruvllm_status rv_job_new(struct rv_job **out, const struct rv_job_config *config, struct ruvllm_error *err);
 /* Tokens that prompt and answer can come to. */
 int32_t rv_job_max_tokens(const struct rv_job *job);
-/* Its blocks must have been returned. */
+/* Its blocks and adapters must have been returned. */
 void rv_job_free(struct rv_job *job);
 
 static inline struct rv_job *rv_job_of(struct rv_request *request)

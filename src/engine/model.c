@@ -195,6 +195,7 @@ void rv_model_close(struct ruvllm_model *model)
         model->backend->close(model->state);
     if (model->backend)
         model->backend->unload(model);
+    rv_adapter_unref(model->adapter);
     rv_device_close(model->device);
     rv_chat_template_free(model->chat_template);
     rv_vocab_free(model->vocab);
@@ -233,6 +234,16 @@ void rv_model_yield(struct ruvllm_model *model)
     atomic_store_explicit(&model->is_busy, false, memory_order_release);
 }
 
+void rv_model_set_adapter(struct ruvllm_model *model, struct rv_adapter *adapter, float weight, uint64_t layers)
+{
+    if (layers != model->adapter_layers)
+        (void)rv_model_rewind(model, 0);
+    rv_adapter_unref(model->adapter);
+    model->adapter = adapter ? rv_adapter_ref(adapter) : NULL;
+    model->mix = (struct rv_adapter_mix){.n_adapters = adapter != NULL, .adapters = {adapter}, .weights = {weight}};
+    model->adapter_layers = layers;
+}
+
 int32_t rv_model_rewind(struct ruvllm_model *model, int32_t n)
 {
     if (n < model->n_history)
@@ -244,9 +255,15 @@ int32_t rv_model_rewind(struct ruvllm_model *model, int32_t n)
 static ruvllm_status advance_batch(struct ruvllm_model *m, const int32_t *tokens, int32_t n, int32_t n_out,
                                    enum rv_decoder_result result, float **rows, struct ruvllm_error *err)
 {
+    const struct rv_adapter_mix *mixes[1] = {&m->mix};
     struct rv_batch batch = {
         .n_rows = n, .tokens = tokens, .pos = m->pos, .seq = m->seq, .out_rows = m->out_rows, .n_out = n_out};
 
+    if (m->adapter) {
+        batch.adapters = m->seq; // all zero, as mixes has one entry
+        batch.mixes = mixes;
+        batch.n_mixes = 1;
+    }
     for (int32_t i = 0; i < n; i++)
         m->pos[i] = m->n_history + i;
     for (int32_t i = 0; i < n_out; i++)

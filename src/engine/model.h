@@ -6,6 +6,7 @@
 #define RV_ENGINE_MODEL_H
 
 #include "engine/backend.h"
+#include "model/adapter.h"
 #include "text/chat_template.h"
 #include "text/vocab.h"
 
@@ -42,6 +43,9 @@ struct ruvllm_model {
     int32_t *pos; // scratch of one batch, max_batch each
     int32_t *seq; // all zero: there is one sequence
     int32_t *out_rows;
+    struct rv_adapter *adapter; // NULL: none
+    struct rv_adapter_mix mix;  // of it
+    uint64_t adapter_layers;    // what of it the cache depends on; 0: nothing
 };
 
 /* Without `state` there are weights but nothing to compute in: the engine that opens it so brings its own. */
@@ -64,6 +68,11 @@ typedef void (*rv_model_rows_fn)(void *user, float *rows, int32_t n_rows);
 RV_CHECKED ruvllm_status rv_model_advance(struct ruvllm_model *model, const int32_t *tokens, int32_t n, int32_t n_out,
                                           enum rv_decoder_result result, rv_model_rows_fn on_rows, void *user,
                                           struct ruvllm_error *err);
+/*
+ * Computes with an adapter, of which a reference is taken, from now on; NULL: with none. `layers` is what the cache
+ * depends on of it and of its weight, 0 for nothing; the history ends where that changes.
+ */
+void rv_model_set_adapter(struct ruvllm_model *model, struct rv_adapter *adapter, float weight, uint64_t layers);
 /* Forgets everything from position n on. Returns how much is left: n, or 0 where the backend cannot cut. */
 int32_t rv_model_rewind(struct ruvllm_model *model, int32_t n);
 

@@ -333,7 +333,9 @@ struct ruvllm_engine_params ruvllm_engine_params_default(void)
                                          .max_sequences = 64,
                                          .max_queue = 256,
                                          .prefill_tokens = 128,
-                                         .share_prefixes = true};
+                                         .share_prefixes = true,
+                                         .max_adapters = 64,
+                                         .keep_generations = 16};
 }
 
 ruvllm_status ruvllm_engine_open(ruvllm_engine **out, const char *path, const struct ruvllm_engine_params *params,
@@ -453,6 +455,9 @@ static ruvllm_status take_session(struct request *ours, struct rv_session_key *k
     if (rc)
         return rc;
     *key = (struct rv_session_key){.tenant = ours->request.tenant, .policy = engine->policy};
+    rc = rv_engine_adapters_layers(&engine->adapters, &ours->request, &key->adapter_layers, err);
+    if (rc)
+        return rc;
     return ours->request.kv ? rv_kv_policy_tiers(&ours->kv, &key->policy, err) : RUVLLM_OK;
 }
 
@@ -491,6 +496,9 @@ ruvllm_status ruvllm_engine_embed(ruvllm_engine *engine, const struct ruvllm_req
     rc = take_request(&ours, request, err);
     if (!rc && !ours.request.input)
         rc = rv_door_fail_null(err, "input");
+    if (!rc && (ours.request.adapter || ours.request.n_adapters))
+        rc = rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_ADAPTER,
+                          "embeddings are the model's own; leave the adapter out");
     if (!rc && out_cap < (size_t)engine->model->hparams.n_embd)
         rc = rv_fail(err, RUVLLM_INVALID, "'out' has room for %zu floats, the embedding has %d", out_cap,
                      engine->model->hparams.n_embd);

@@ -31,15 +31,16 @@ static uint64_t model_hash(const struct ruvllm_engine *e)
     return rv_keyed_hash64(no_key, parts, sizeof(parts));
 }
 
-static struct rv_kv_snapshot_identity identity_of(const struct ruvllm_engine *e, const char *tenant)
+static struct rv_kv_snapshot_identity identity_of(const struct ruvllm_engine *e, const struct rv_session_key *key)
 {
     static const uint8_t no_key[RV_KEYED_HASH_KEY];
     const char *source = e->model->template_source ? e->model->template_source : "";
 
     return (struct rv_kv_snapshot_identity){
         .model = model_hash(e),
+        .adapter_layers = key->adapter_layers,
         .chat_template = rv_keyed_hash64(no_key, source, strlen(source)),
-        .tenant = rv_keyed_hash64(no_key, tenant ? tenant : "", tenant ? strlen(tenant) : 0)};
+        .tenant = rv_keyed_hash64(no_key, key->tenant ? key->tenant : "", key->tenant ? strlen(key->tenant) : 0)};
 }
 
 static void fill_block_bytes(const struct ruvllm_engine *e, uint64_t out[RV_KV_BLOCK_N_FORMATS])
@@ -95,7 +96,7 @@ static void release_blocks(struct ruvllm_engine *e, void *arg)
 static ruvllm_status save_blocks(struct ruvllm_engine *e, const struct rv_session_key *key, struct save *s,
                                  const char *path, struct ruvllm_error *err)
 {
-    struct rv_kv_snapshot snapshot = {.identity = identity_of(e, key->tenant), .tokens = s->tokens};
+    struct rv_kv_snapshot snapshot = {.identity = identity_of(e, key), .tokens = s->tokens};
     ruvllm_status rc;
 
     if (!rv_engine_call(e, hold_blocks, s))
@@ -116,7 +117,7 @@ ruvllm_status rv_session_save(struct ruvllm_engine *engine, const struct rv_sess
                               const struct ruvllm_input *input, const char *path, int32_t *n_tokens,
                               struct ruvllm_error *err)
 {
-    struct save s = {.scope = rv_engine_scope(engine, key->tenant, &key->policy)};
+    struct save s = {.scope = rv_engine_scope(engine, key->tenant, &key->policy, key->adapter_layers)};
     int32_t *tokens;
     size_t n;
     ruvllm_status rc;
@@ -180,8 +181,8 @@ static void put_blocks(struct ruvllm_engine *e, void *arg)
 ruvllm_status rv_session_load(struct ruvllm_engine *engine, const struct rv_session_key *key, const char *path,
                               int32_t *n_tokens, struct ruvllm_error *err)
 {
-    struct rv_kv_snapshot_identity identity = identity_of(engine, key->tenant);
-    struct load l = {.scope = rv_engine_scope(engine, key->tenant, &key->policy)};
+    struct rv_kv_snapshot_identity identity = identity_of(engine, key);
+    struct load l = {.scope = rv_engine_scope(engine, key->tenant, &key->policy, key->adapter_layers)};
     uint64_t block_bytes[RV_KV_BLOCK_N_FORMATS];
     struct rv_kv_snapshot_file *file;
     ruvllm_status rc;

@@ -12,6 +12,7 @@
 struct rv_session_key {
     const char *tenant;           // may be NULL
     struct rv_tier_policy policy; // of the requests that made it, and of those to come
+    uint64_t adapter_layers;      // likewise
 };
 
 /* *n_tokens is how many of the input's tokens were there to be saved; none is NOT_FOUND and writes no file. */

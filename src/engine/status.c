@@ -37,6 +37,8 @@ const char *ruvllm_status_name(ruvllm_status status)
         return "backend";
     case RUVLLM_INTERNAL:
         return "internal";
+    case RUVLLM_CONFLICT:
+        return "conflict";
     }
     return "unknown";
 }

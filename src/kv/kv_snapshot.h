@@ -17,7 +17,7 @@
 /* What keys and values depend on besides tokens; all of it must be equal on loading. */
 struct rv_kv_snapshot_identity {
     uint64_t model;          // hash of the file's header and of the settings that change keys (RoPE, rotation)
-    uint64_t adapter_layers; // generation of the adapter's layer part
+    uint64_t adapter_layers; // content of the adapters' layer parts; 0: none
     uint64_t chat_template;  // hash of the chat template: the conversation was rendered by it
     uint64_t tenant;         // hash of its name
 };

@@ -1,6 +1,6 @@
 /*
  * Blocks of keys and values that can be used again, found by the tokens they stand for. A node is one full block; its
- * key is a keyed hash of everything that made it: what the caller calls its scope (model, adapter's layer generation,
+ * key is a keyed hash of everything that made it: what the caller calls its scope (model, adapters' layers,
  * tenant, tiers) and all tokens from the start. Tokens of a node are compared besides, so a hit is exact.
  *
  * Blocks enter as soon as they are full, also while their sequence still runs (rv_block_pool_cache).
@@ -27,7 +27,7 @@ struct rv_prefix_tree_config {
 /* Everything besides the tokens that keys and values depend on. */
 struct rv_prefix_scope {
     uint64_t model;
-    uint64_t adapter_layers; // generation of the adapter's layer part; 0: none. Head-only adapters never enter
+    uint64_t adapter_layers; // content of the adapters' layer parts; 0: none. Head-only adapters never enter
     uint64_t tenant;
     uint64_t tiers; // which policy made the blocks
 };

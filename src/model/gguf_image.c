@@ -253,7 +253,7 @@ ruvllm_status rv_gguf_image_map(struct rv_gguf_image *image, const struct rv_ggu
 {
     ruvllm_status rc = rv_buf_status(&image->kvs, "the model's metadata", err);
     struct layout layout;
-    char *base;
+    char *base = NULL; // for compilers that cannot see that a failure is not 0
 
     *map = (struct rv_gguf_map){.fd = -1};
     if (rc)

@@ -16,7 +16,7 @@
  * A value takes 16 bytes of memory. Two a key of `"a":1,` are the densest thing real files have: 5.3 times its length,
  * and the parser grows in steps of a half.
  */
-enum { MAX_RATIO = 10, SLACK = 1 << 16 };
+enum { MAX_RATIO = 7, SLACK = 1 << 16 };
 
 struct ceiling {
     size_t max;

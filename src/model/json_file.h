@@ -17,7 +17,7 @@ struct rv_json_file {
 
 /*
  * Parses text[0..len), which is not needed afterwards. What is no JSON, no object, or nested so densely that its tree
- * would take more than ten times its length, is FORMAT; `what` is how messages call it.
+ * would take more than seven times its length, is FORMAT; `what` is how messages call it.
  */
 RV_CHECKED ruvllm_status rv_json_file_parse(struct rv_json_file *out, const char *text, size_t len, const char *what,
                                             struct ruvllm_error *err);

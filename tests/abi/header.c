@@ -1,10 +1,12 @@
 /* The public headers by themselves, twice, as C99 and as C++11: compiled, never run. */
+#include "ruvllm_adapter.h"
 #include "ruvllm_kernels.h"
 #include "ruvllm_store.h"
 
 #include "ruvllm_hub.h"
 
 #include "ruvllm.h"
+#include "ruvllm_adapter.h"
 #include "ruvllm_hub.h"
 #include "ruvllm_kernels.h"
 #include "ruvllm_store.h"

@@ -138,6 +138,14 @@ class Usage(unittest.TestCase):
         self.assert_usage(["run", "m.gguf", "--json=yes"], "takes no value")
         self.assert_usage(["bench", "m.gguf", "-t", "1,,2"], "'--threads' needs")
 
+    def test_an_adapter_that_is_none_is_named(self):
+        for adapter, reason in (("no-such-adapter", b"no-such-adapter"), (STORIES_TINY, b"adapter")):
+            for command in (["run", STORIES_TINY, "Once", "-n", "1"], ["perplexity", STORIES_TINY, "-f", __file__]):
+                done = run(*command, "--adapter", adapter)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(reason, done.stderr)
+                self.assertEqual(done.stdout, b"")
+
     def test_a_missing_model_says_that_a_path_is_needed(self):
         self.assert_usage(["run"], "no model given")
         done = run("run", "org/some-model", "Hello")

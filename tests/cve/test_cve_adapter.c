@@ -67,11 +67,11 @@ static void begin(struct gguf_writer *w)
 
 static void refused(struct gguf_writer *w, const char *sentence)
 {
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     size_t len;
     char *bytes = gguf_writer_finish(w, &len);
 
-    assert_fails(open_gguf(bytes, len, &err), RUVLLM_FORMAT, err, sentence);
+    assert_fails(open_gguf(bytes, len, &fault), RUVLLM_FORMAT, fault, sentence);
     free(bytes);
 }
 
@@ -156,7 +156,7 @@ static char *own_file(size_t *len)
 
 static void another_bases_hash_is_refused(void **state)
 {
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     struct rv_adapter_file *file;
     struct paper_model other;
     size_t len;
@@ -164,7 +164,7 @@ static void another_bases_hash_is_refused(void **state)
 
     (void)state;
     paper_model_init(&other, "llama", 77, false);
-    assert_fails(rv_adapter_gguf_open_memory(&file, bytes, len, &other.base, &err), RUVLLM_FORMAT, err,
+    assert_fails(rv_adapter_gguf_open_memory(&file, bytes, len, &other.base, &fault), RUVLLM_FORMAT, fault,
                  "another base model");
     assert_null(file);
     paper_model_release(&other);
@@ -262,18 +262,18 @@ static void hostile_peft_folders_are_refused(void **state)
          "\"data_offsets\":[128,256]}}",
          256, "another tensor changes the same matrix"},
     };
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
 
     (void)state;
     assert_ok(open_peft(
         good, "{" A "\"shape\":[1,32],\"data_offsets\":[0,128]}," B "\"shape\":[32,1],\"data_offsets\":[128,256]}}",
         256, err));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ruvllm_status rc = open_peft(good, cases[i].header, cases[i].n_data, &err);
+        ruvllm_status rc = open_peft(good, cases[i].header, cases[i].n_data, &fault);
 
         assert_true(rc == RUVLLM_FORMAT || rc == RUVLLM_UNSUPPORTED);
-        if (!strstr(err.message, cases[i].sentence))
-            fail_msg("message '%s' lacks '%s'", err.message, cases[i].sentence);
+        if (!strstr(fault.message, cases[i].sentence))
+            fail_msg("message '%s' lacks '%s'", fault.message, cases[i].sentence);
     }
 #undef A
 #undef B
@@ -282,27 +282,28 @@ static void hostile_peft_folders_are_refused(void **state)
 /* A pickle beside is never opened, and a folder's names lead nowhere else. */
 static void folders_without_safetensors_are_refused(void **state)
 {
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     struct rv_adapter_file *file;
     char path[128], name[256];
 
     (void)state;
     (void)snprintf(path, sizeof(path), "%s", test_temp_path(".peft"));
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &err), RUVLLM_NOT_FOUND, err, "adapter_config.json");
+    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_NOT_FOUND, fault,
+                 "adapter_config.json");
     (void)snprintf(name, sizeof(name), "%s/adapter_config.json", path);
     test_write_file(name, "{}", 2);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &err), RUVLLM_NOT_FOUND, err,
+    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_NOT_FOUND, fault,
                  "adapter_model.safetensors");
     (void)snprintf(name, sizeof(name), "%s/adapter_model.bin", path);
     test_write_file(name, "x", 1);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &err), RUVLLM_UNSUPPORTED, err, "could run code");
+    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_UNSUPPORTED, fault, "could run code");
     assert_int_equal(unlink(name), 0);
     (void)snprintf(name, sizeof(name), "%s/adapter_config.json", path);
     assert_int_equal(unlink(name), 0);
     assert_int_equal(rmdir(path), 0);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &err), RUVLLM_NOT_FOUND, err, path);
-    assert_fails(rv_adapter_file_open(&file, "/dev/null", &model.base, &err), RUVLLM_INVALID, err, "regular");
+    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_NOT_FOUND, fault, path);
+    assert_fails(rv_adapter_file_open(&file, "/dev/null", &model.base, &fault), RUVLLM_INVALID, fault, "regular");
 }
 
 /* ---- memory that runs out ------------------------------------------------------------------ */

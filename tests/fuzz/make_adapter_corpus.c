@@ -68,7 +68,7 @@ static void save_peft(const struct paper_model *model, const struct rv_adapter_f
                       uint8_t flags)
 {
     char path[1024], inner[1100], whole[1 << 16];
-    size_t len, split;
+    size_t len, split = 0;
     uint8_t tail[3];
 
     (void)snprintf(path, sizeof(path), "%s/%s.made", folder, name);

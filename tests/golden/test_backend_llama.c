@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "golden/divergence.h"
 #include "golden/oracle.h"
+#include "ruvllm_adapter.h"
 #include "support/maker_file.h"
 #include "support/test.h"
 
@@ -601,12 +602,18 @@ static void what_it_lacks_is_said(void **state)
     struct ruvllm_model_params model = model_params(NULL);
     struct ruvllm_error err;
     ruvllm_engine *other;
+    int64_t generation;
+    uint64_t id;
 
     (void)state;
     assert_fails(ruvllm_engine_save_session(engine, &request, test_temp_path(".kv"), &n_tokens, &err),
                  RUVLLM_UNSUPPORTED, err, "keeps no sessions");
     assert_fails(ruvllm_engine_load_session(engine, &request, test_temp_path(".kv"), &n_tokens, &err),
                  RUVLLM_UNSUPPORTED, err, "keeps no sessions");
+    request.adapter = "any";
+    assert_fails(ruvllm_engine_submit(engine, &request, &id, &err), RUVLLM_UNSUPPORTED, err, "backend 'llama'");
+    assert_fails(ruvllm_engine_adapter_load(engine, "any", paths[QWEN2MOE], -1, &generation, &err), RUVLLM_UNSUPPORTED,
+                 err, "backend 'llama'");
     ruvllm_engine_close(engine);
     model.max_batch = 512;
     model.max_context = 512;

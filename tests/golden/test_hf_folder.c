@@ -128,18 +128,11 @@ static void a_chat_model_is_the_same_from_shards(void **state)
 
 static void a_repeated_head_is_left_out_where_it_is_tied(void **state)
 {
-    const char *gguf = test_data("models/stories260K.gguf"), *folder = hf_writer_folder();
+    const char *gguf = test_data("models/stories15M-f16.gguf"), *folder = hf_writer_folder();
     const struct hf_writer_options options = {.repeats_head = true, .metaspace = true};
-    struct rv_gguf_file *file;
 
     (void)state;
     test_need_file(gguf);
-    assert_ok(rv_gguf_file_open(&file, gguf, err));
-    if (rv_gguf_file_tensor_find(file, "output.weight")) {
-        rv_gguf_file_close(file);
-        skip();
-    }
-    rv_gguf_file_close(file);
     hf_writer_model(gguf, folder, &options);
     expect_same_model(gguf, folder, "Once upon a time", 0);
 }

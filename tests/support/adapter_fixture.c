@@ -57,7 +57,7 @@ struct rv_adapter *adapter_fixture_new(const struct adapter_fixture *fixture)
     struct source source = {.fixture = fixture};
     struct rv_adapter_shape shape = {.hparams = fixture->hparams,
                                      .manifest = fixture->manifest,
-                                     .layers = fixture->rank > 0 ? (const void *)layers : NULL,
+                                     .layers = fixture->rank > 0 ? (void *)layers : NULL,
                                      .head_rank = fixture->head_rank,
                                      .head_scale = 1.0f};
     struct rv_adapter *adapter;

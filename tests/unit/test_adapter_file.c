@@ -145,7 +145,7 @@ static void the_heads_input_becomes_a_change_of_the_head(void **state)
     const struct rv_gguf_tensor *t;
     const float *b = pair->b.data, *made;
     struct rv_gguf_file *gguf;
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
 
     (void)state;
     assert_ok(rv_adapter_file_write(file, &llama.base, path, RUVLLM_ADAPTER_GGUF, err));
@@ -165,11 +165,12 @@ static void the_heads_input_becomes_a_change_of_the_head(void **state)
         }
     }
     rv_gguf_file_close(gguf);
-    assert_fails(rv_adapter_file_open(&again, path, &llama.base, &err), RUVLLM_UNSUPPORTED, err, "the head's input is");
+    assert_fails(rv_adapter_file_open(&again, path, &llama.base, &fault), RUVLLM_UNSUPPORTED, fault,
+                 "the head's input is");
     rv_adapter_file_close(file);
     file = paper_adapter_new(&qwen2, &wanted);
-    assert_fails(rv_adapter_file_write(file, &qwen2.base, test_temp_path(".gguf"), RUVLLM_ADAPTER_GGUF, &err),
-                 RUVLLM_UNSUPPORTED, err, "head is its embedding");
+    assert_fails(rv_adapter_file_write(file, &qwen2.base, test_temp_path(".gguf"), RUVLLM_ADAPTER_GGUF, &fault),
+                 RUVLLM_UNSUPPORTED, fault, "head is its embedding");
     rv_adapter_file_close(file);
 }
 
@@ -181,16 +182,16 @@ static void another_base_is_refused(void **state)
     struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
     const char *own = test_temp_path(".gguf"), *lora = test_temp_path(".gguf");
     struct paper_model other;
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
 
     (void)state;
     paper_model_init(&other, "llama", 99, false);
     assert_ok(rv_adapter_file_write(file, &llama.base, own, RUVLLM_ADAPTER_OWN, err));
     assert_ok(rv_adapter_file_write(file, &llama.base, lora, RUVLLM_ADAPTER_GGUF, err));
-    assert_fails(rv_adapter_file_open(&again, own, &other.base, &err), RUVLLM_FORMAT, err, "another base model");
+    assert_fails(rv_adapter_file_open(&again, own, &other.base, &fault), RUVLLM_FORMAT, fault, "another base model");
     assert_null(again);
-    assert_fails(rv_adapter_file_open(&again, lora, &other.base, &err), RUVLLM_FORMAT, err, "weights of the norms");
-    assert_fails(rv_adapter_file_open(&again, own, &qwen2.base, &err), RUVLLM_FORMAT, err, "general.architecture");
+    assert_fails(rv_adapter_file_open(&again, lora, &other.base, &fault), RUVLLM_FORMAT, fault, "weights of the norms");
+    assert_fails(rv_adapter_file_open(&again, own, &qwen2.base, &fault), RUVLLM_FORMAT, fault, "general.architecture");
     paper_model_release(&other);
     rv_adapter_file_close(file);
 }
@@ -250,16 +251,16 @@ static ruvllm_status open_small(const struct small *s, struct ruvllm_error *err)
 
 static void what_is_no_adapter_of_this_model_is_refused(void **state)
 {
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     struct small s = good;
 
     (void)state;
-    assert_int_equal(open_small(&s, &err), RUVLLM_OK);
+    assert_int_equal(open_small(&s, &fault), RUVLLM_OK);
 #define REFUSED(status, text, ...)                                                                                     \
     do {                                                                                                               \
         s = good;                                                                                                      \
         __VA_ARGS__;                                                                                                   \
-        assert_fails(open_small(&s, &err), status, err, text);                                                         \
+        assert_fails(open_small(&s, &fault), status, fault, text);                                                     \
     } while (0)
     REFUSED(RUVLLM_FORMAT, "no adapter: 'general.type'", s.type = "model");
     REFUSED(RUVLLM_FORMAT, "another base model: 'general.architecture' is 'qwen2'", s.arch = "qwen2");
@@ -287,7 +288,7 @@ static void a_changed_bit_in_an_own_file_is_seen(void **state)
     struct paper_adapter wanted = {.seed = 7, .rank = 2, .head_rank = 1, .scale = 1.0f, .type = GGML_TYPE_F16};
     struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
     const char *path = test_temp_path(".gguf");
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     char *bytes;
     size_t len;
 
@@ -297,7 +298,7 @@ static void a_changed_bit_in_an_own_file_is_seen(void **state)
     assert_ok(rv_adapter_gguf_open_memory(&again, bytes, len, &llama.base, err));
     rv_adapter_file_close(again);
     bytes[len - 100] ^= 1;
-    assert_fails(rv_adapter_gguf_open_memory(&again, bytes, len, &llama.base, &err), RUVLLM_FORMAT, err, "damaged");
+    assert_fails(rv_adapter_gguf_open_memory(&again, bytes, len, &llama.base, &fault), RUVLLM_FORMAT, fault, "damaged");
     free(bytes);
     rv_adapter_file_close(file);
 }
@@ -343,11 +344,11 @@ static void numbers_too_large_for_16_bits_are_refused(void **state)
     struct paper_adapter wanted = {.seed = 9, .rank = 2, .scale = 1.0f, .type = GGML_TYPE_F32};
     struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted);
     struct rv_adapter *adapter;
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
 
     (void)state;
     ((float *)(uintptr_t)file->pairs[2].b.data)[1] = 70000.0f;
-    assert_fails(rv_adapter_file_adapter(file, &llama.base, &adapter, &err), RUVLLM_INVALID, err, "16 bits");
+    assert_fails(rv_adapter_file_adapter(file, &llama.base, &adapter, &fault), RUVLLM_INVALID, fault, "16 bits");
     assert_null(adapter);
     rv_adapter_file_close(file);
 }
@@ -574,12 +575,12 @@ static void the_heads_input_is_no_part_of_peft(void **state)
 {
     struct paper_adapter wanted = {.seed = 1, .head_rank = 2, .scale = 1.0f, .type = GGML_TYPE_F16};
     struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted);
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
 
     (void)state;
     assert_string_equal(file->layers_hash, "");
-    assert_fails(rv_adapter_file_write(file, &llama.base, test_temp_path(".peft"), RUVLLM_ADAPTER_PEFT, &err),
-                 RUVLLM_UNSUPPORTED, err, "PEFT has no name for");
+    assert_fails(rv_adapter_file_write(file, &llama.base, test_temp_path(".peft"), RUVLLM_ADAPTER_PEFT, &fault),
+                 RUVLLM_UNSUPPORTED, fault, "PEFT has no name for");
     rv_adapter_file_close(file);
 }
 
@@ -650,31 +651,32 @@ static void configurations_that_ask_for_more_are_refused(void **state)
         {"{\"peft_type\":\"LORA\",\"r\":0,\"lora_alpha\":8}", 4, RUVLLM_FORMAT, "a rank"},
         {"{\"peft_type\":\"LORA\",\"r\":4000,\"lora_alpha\":8}", 4, RUVLLM_FORMAT, "a rank"},
         {"{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":\"8\"}", 4, RUVLLM_FORMAT, "an alpha"},
-        {"{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":1e39}", 4, RUVLLM_FORMAT, "scale"},
+        {"{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":1e40}", 4, RUVLLM_FORMAT, "scale"},
         {"{\"peft_type\":\"LORA\",\"r\":4}", 4, RUVLLM_FORMAT, "an alpha"},
         {"[]", 4, RUVLLM_FORMAT, "adapter_config.json"},
         {"", 4, RUVLLM_FORMAT, "adapter_config.json"},
     };
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     float scale;
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_fails(open_config(cases[i].config, cases[i].rank, &scale, &err), cases[i].status, err, cases[i].text);
+        assert_fails(open_config(cases[i].config, cases[i].rank, &scale, &fault), cases[i].status, fault,
+                     cases[i].text);
 }
 
 /* One tensor of any name and shape. */
 static void assert_refused(const struct paper_model *model, const char *name, size_t rows, size_t columns,
                            ruvllm_status status, const char *text)
 {
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     struct rv_adapter_file *file;
     struct peft p;
 
     peft_init(&p, LORA "}");
     peft_tensor(&p, name, "F32", rows, columns, 1);
     peft_finish(&p);
-    assert_fails(peft_open(&p, model, &file, &err), status, err, text);
+    assert_fails(peft_open(&p, model, &file, &fault), status, fault, text);
     assert_null(file);
     peft_release(&p);
 }

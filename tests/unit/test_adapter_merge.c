@@ -361,7 +361,7 @@ static void senseless_wishes_are_refused(void **state)
 {
     struct inputs in = inputs_new();
     struct rv_adapter_file *out;
-    struct ruvllm_error err = {0};
+    struct ruvllm_error fault = {0};
     double error;
 
     (void)state;
@@ -369,8 +369,8 @@ static void senseless_wishes_are_refused(void **state)
     do {                                                                                                               \
         struct ruvllm_merge_params params = {__VA_ARGS__};                                                             \
         assert_fails(rv_adapter_merge(&out, (const struct rv_adapter_file *const *)in.files, n, &model.base, &params,  \
-                                      &error, &err),                                                                   \
-                     RUVLLM_INVALID, err, text);                                                                       \
+                                      &error, &fault),                                                                 \
+                     RUVLLM_INVALID, fault, text);                                                                     \
         assert_null(out);                                                                                              \
     } while (0)
     REFUSED(0, "0 adapters", .method = RUVLLM_MERGE_SUM);

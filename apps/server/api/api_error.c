@@ -151,6 +151,9 @@ void rv_api_error_from(struct rv_api_error *err, const struct ruvllm_error *caus
     case RUVLLM_UNSUPPORTED:
         rv_api_error_set(err, 501, "unsupported", NULL, "%s", message);
         return;
+    case RUVLLM_CONFLICT:
+        rv_api_error_set(err, 409, "conflict", NULL, "%s", message);
+        return;
     case RUVLLM_OK:
     case RUVLLM_IO:
     case RUVLLM_FORMAT:
