@@ -1,7 +1,7 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora server-load parity kv-random install deb clean
+	bench-serve bench-lora bench-store server-load parity kv-random store-kill install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -28,6 +28,7 @@ help:
 	@echo '    make asan       address and undefined-behaviour sanitizers'
 	@echo '    make tsan       thread sanitizer'
 	@echo '    make kv-random  a million random operations on blocks, prefix tree and scheduler'
+	@echo '    make store-kill 1000 kills while events stream, into SQLite and into PostgreSQL'
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
@@ -39,6 +40,7 @@ help:
 	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
 	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
 	@echo '    make bench-lora    what adapters cost a step, beside llama.cpp'
+	@echo '    make bench-store   events into the store: how many a second, how soon acknowledged'
 	@echo '    make install       to PREFIX (/usr/local)'
 	@echo '    make deb           Debian packages for any machine like this one, in build/package'
 	@echo '    make clean         remove build/; the cache of `make setup` stays'
@@ -98,6 +100,11 @@ bench-serve: build
 bench-lora: build
 	python3 scripts/bench_lora.py
 
+bench-store: build
+	build/release/bench/bench_store build/bench-store.db
+	XDG_STATE_HOME=$(CURDIR)/build/state RUVLLM_TEST_POSTGRES_FSYNC=1 python3 tests/support/with_postgres.py run sh -c \
+	    'build/release/bench/bench_store "$$(echo "$$RUVLLM_TEST_POSTGRES" | sed s/@/postgres/)"'
+
 parity: build
 	ctest --preset release -L slow
 
@@ -111,6 +118,10 @@ server-load: build
 
 kv-random: build
 	RUVLLM_KV_RANDOM_OPS=1000000 build/release/tests/test_kv_random
+
+store-kill: build
+	RUVLLM_KILLS=1000 build/release/tests/test_store_kill
+	RUVLLM_KILLS=1000 python3 tests/support/with_postgres.py run build/release/tests/test_store_kill
 
 install: build
 	cmake --install build/release --prefix $(PREFIX)

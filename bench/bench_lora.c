@@ -112,7 +112,7 @@ static struct rv_adapter *new_adapter(const struct ruvllm_model *model, uint64_t
     struct source source = {.model = model, .rank = is_head ? HEAD_RANK : RANK};
     struct rv_adapter_shape shape = {.hparams = &model->hparams,
                                      .manifest = &model->manifest,
-                                     .layers = is_head ? NULL : (const void *)layers,
+                                     .layers = is_head ? NULL : (void *)layers,
                                      .head_rank = is_head ? HEAD_RANK : 0,
                                      .head_scale = 1};
     struct rv_adapter *adapter;

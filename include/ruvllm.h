@@ -62,7 +62,8 @@ typedef enum ruvllm_status {
     RUVLLM_FORMAT = -9,      // the file is damaged, hostile or not what it claims to be: 500
     RUVLLM_BACKEND = -10,    // ggml or a device failed: 500
     RUVLLM_INTERNAL = -11,   // a bug of ours: 500
-    RUVLLM_CONFLICT = -12    // somebody else changed it first: 409
+    RUVLLM_CONFLICT = -12,   // somebody else changed it first: 409
+    RUVLLM_NO_SPACE = -13    // the disk is full; what was asked works again once there is room: 507
 } ruvllm_status;
 
 /* Which part it happened in. */

@@ -38,6 +38,11 @@ struct ruvllm_store_params {
     int32_t busy_timeout_ms;  // how long to wait while another process writes; 5000
     int32_t witness_buffer;   // entries of the witness log that may wait to be written; 4096; 256 to 1048576
     int32_t witness_flush_ms; // how long an entry waits at most; 1000; 10 to 60000
+    /*
+     * For a store in PostgreSQL: the file in which events wait while the server is away. NULL: "spool.db" beside the
+     * default path.
+     */
+    const char *spool_path;
 };
 
 RUVLLM_API struct ruvllm_store_params ruvllm_store_params_default(void);
@@ -46,9 +51,9 @@ RUVLLM_API struct ruvllm_store_params ruvllm_store_params_default(void);
 RUVLLM_API ruvllm_status ruvllm_store_default_path(char **path, struct ruvllm_error *err);
 
 /*
- * Opens the store at `url`, a file's path or "sqlite:" and a path, and brings its tables to this version's form. One
- * that a newer version wrote is RUVLLM_UNSUPPORTED and stays as it is; a damaged file, or one that is no store, is
- * RUVLLM_FORMAT. On failure *out is NULL.
+ * Opens the store at `url`, a file's path, "sqlite:" and a path, or "postgresql://..." as libpq takes it, and brings
+ * its tables to this version's form. One that a newer version wrote is RUVLLM_UNSUPPORTED and stays as it is; a damaged
+ * file, or one that is no store, is RUVLLM_FORMAT. On failure *out is NULL.
  */
 RUVLLM_API ruvllm_status ruvllm_store_open(ruvllm_store **out, const char *url,
                                            const struct ruvllm_store_params *params, struct ruvllm_error *err);

@@ -18,7 +18,7 @@ HEAD = "Completion of ruvllm for %s. Made by scripts/make_completion.py from the
 OPTION = re.compile(r"^  (?:-(\w), |    )--([a-z0-9-]+)(?: (\S+))?(?:  +(.*))?$")
 # Placeholders that cannot be lists of choices.
 FREE = {"N", "X", "S", "FILE", "PATH", "DIR", "TEXT", "SIZE", "HEX", "ID=X", "NAME", "SPAN", "ADDRESS", "ORIGIN", "LIST"}
-VERBS = {"key": ["create", "list", "revoke"]}
+VERBS = {"key": ["create", "list", "revoke"], "adapter": ["import", "export", "merge", "info", "list"]}
 
 
 def ask(program, *args):

@@ -22,15 +22,15 @@ jobs=$(nproc)
 packages=(
     build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
-    libsqlite3-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
-    libcmocka-dev scdoc tmux ccache nginx-light haproxy wrk chromium openssl
+    libsqlite3-dev libpq-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
+    libcmocka-dev postgresql-15 scdoc tmux ccache nginx-light haproxy wrk chromium openssl
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
 package_packages=(
     build-essential cmake ninja-build clang pkg-config git ca-certificates file ccache scdoc
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
-    libsqlite3-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
+    libsqlite3-dev libpq-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
 )
 
 what=${1:-all}

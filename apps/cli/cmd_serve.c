@@ -21,6 +21,8 @@ struct serve_options {
     struct list listen;
     struct list origins;
     const char *models_dir;
+    const char *adapters;
+    const char *adapter_cache;
     const char *tls_cert;
     const char *tls_key;
     const char *store;
@@ -103,6 +105,18 @@ static const struct rv_option serving_options[] = {
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct serve_options, models_dir),
      .help = "Offer every .gguf file of a folder, each by its name and loaded when it is first asked for"},
+    {.name = "adapters",
+     .value = "DIR",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, adapters),
+     .help = "Load every adapter of a folder with each model it fits, shared by all tenants, each by its name; it is "
+             "also where /v1/adapters may load from"},
+    {.name = "adapter-cache",
+     .value = "DIR",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, adapter_cache),
+     .help = "Keep adapters that memory has no room for in this folder, which no other server may use; it is emptied "
+             "at start (default: all of them in memory, as many as fit)"},
     {.name = "kv-bytes",
      .value = "SIZE",
      .type = RV_OPTION_PARSED,
@@ -230,6 +244,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->engine.max_sequences = options->max_sequences;
     config->engine.max_queue = options->max_queue;
     config->models_dir = options->models_dir;
+    config->adapters_dir = options->adapters;
+    config->adapter_cache = options->adapter_cache;
     config->addresses = options->listen.items;
     config->n_addresses = options->listen.n;
     config->cors_origins = options->origins.items;

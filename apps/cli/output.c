@@ -150,6 +150,8 @@ static const char *advice(ruvllm_status status)
         return "'ruvllm info FILE' shows what the file holds; a newer ruvllm may know more";
     case RUVLLM_BACKEND:
         return "'ruvllm doctor' checks this machine; '--device CPU' avoids other devices";
+    case RUVLLM_NO_SPACE:
+        return "make room on the disk and run it again";
     case RUVLLM_INTERNAL:
         return "this is a bug in ruvllm: please report it with the command you ran";
     default:

@@ -100,6 +100,7 @@ static void witness(const struct rv_call *call)
         .model = model_name(call),
         .endpoint = call->route->pattern,
         .finish_reason = finish_reason(call),
+        .adapter_generation = call->generation ? call->generation->head.adapter_generation : 0,
         .status = call->status ? call->status : 499, // nobody waited for one
         .prompt_tokens = g ? (int32_t)g->usage.prompt_tokens : 0,
         .cached_tokens = g ? (int32_t)g->usage.cached_tokens : 0,

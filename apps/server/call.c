@@ -68,6 +68,7 @@ struct rv_call *rv_call_new(struct rv_server *server, struct rv_http_exchange *e
     call->body_len = 0;
     call->request = NULL;
     call->i_model = -1;
+    call->adapters.n = 0;
     call->engine = NULL;
     call->generation = NULL;
     call->reply_status = 0;
@@ -337,5 +338,10 @@ enum rv_call_ready rv_call_prepare(struct rv_call *call, enum rv_api_kind kind)
         rv_free(call->body);
         call->body = NULL;
     }
-    return rv_call_take_model(call, call->request->model);
+    if (!rv_adapter_choice_make(call->server->models, &call->key, call->request, &call->i_model, &call->adapters,
+                                &err)) {
+        rv_call_fail(call, &err);
+        return RV_CALL_FAILED;
+    }
+    return rv_call_take_model(call, rv_model_set_name(call->server->models, (size_t)call->i_model));
 }

@@ -19,6 +19,7 @@
 #ifndef RV_SERVER_CALL_H
 #define RV_SERVER_CALL_H
 
+#include "server/adapter_choice.h"
 #include "server/api/api_reply.h"
 #include "server/route_table.h"
 #include "server/server.h"
@@ -80,9 +81,10 @@ struct rv_call {
 
     /* The owner's. */
     enum rv_call_result result;
-    struct rv_api_request *request; // parsed body; NULL: not yet, or there is none
-    int32_t i_model;                // -1: not known
-    ruvllm_engine *engine;          // leased; NULL: not yet
+    struct rv_api_request *request;    // parsed body; NULL: not yet, or there is none
+    int32_t i_model;                   // -1: not known
+    struct rv_adapter_choice adapters; // of the request; n 0: none
+    ruvllm_engine *engine;             // leased; NULL: not yet
     struct rv_generation *generation;
     struct rv_buf reply;
     int reply_status;

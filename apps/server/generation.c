@@ -71,7 +71,9 @@ static struct rv_generation *make(struct rv_call *call, const struct rv_generati
     make_fingerprint(call, g->fingerprint);
     g->head = (struct rv_api_head){.id = g->id,
                                    .created = (int64_t)time(NULL),
-                                   .model = rv_model_set_name(call->server->models, (size_t)call->i_model),
+                                   .model = call->adapters.is_suffix
+                                                ? call->request->model
+                                                : rv_model_set_name(call->server->models, (size_t)call->i_model),
                                    .fingerprint = g->fingerprint,
                                    .has_usage_chunk = call->request->include_usage};
     return g;
@@ -83,6 +85,7 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
 {
     const struct rv_api_request *r = call->request;
     struct ruvllm_generate_params params = r->params;
+    struct ruvllm_adapter_use uses[RV_API_MAX_ADAPTERS];
     struct ruvllm_request request = {.struct_size = sizeof(request),
                                      .input = input,
                                      .params = &params,
@@ -91,9 +94,15 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
                                      .kv = r->has_kv ? &r->kv : NULL,
                                      .no_shared_prefix = r->no_shared_prefix,
                                      .on_event = on_event,
-                                     .user = call};
+                                     .user = call,
+                                     .adapters = call->adapters.n ? uses : NULL,
+                                     .n_adapters = call->adapters.n};
     ruvllm_status rc;
 
+    for (size_t i = 0; i < call->adapters.n; i++)
+        uses[i] = (struct ruvllm_adapter_use){.id = call->adapters.uses[i].id,
+                                              .generation = call->adapters.uses[i].generation,
+                                              .weight = call->adapters.uses[i].weight};
     params.seed += (uint64_t)(choice->index % r->n);
     rc = ruvllm_engine_submit(call->engine, &request, &choice->id, err);
     choice->is_started = rc == RUVLLM_OK;
@@ -121,6 +130,30 @@ static ruvllm_status submit_input(struct rv_call *call, size_t i_input, struct r
     return rc;
 }
 
+/*
+ * Answers that belong together are made with one generation: where there are several, the newest of each adapter is
+ * looked up before the first is submitted. One answer keeps what its submission finds.
+ */
+static ruvllm_status pin_generations(struct rv_call *call, struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    for (size_t i = 0; !rc && call->generation->n_choices > 1 && i < call->adapters.n; i++) {
+        struct rv_api_adapter_use *use = &call->adapters.uses[i];
+        struct ruvllm_adapter_info *infos = NULL;
+        size_t n = 0;
+
+        if (use->generation)
+            continue;
+        rc = ruvllm_engine_adapter_list(call->engine, use->id, &infos, &n, err);
+        for (size_t k = 0; !rc && k < n; k++)
+            if (strcmp(infos[k].id, use->id) == 0 && infos[k].generation > use->generation)
+                use->generation = infos[k].generation;
+        ruvllm_free(infos);
+    }
+    return rc;
+}
+
 /* How long until a place in the queue is free, by how long requests took so far. */
 static int32_t guess_retry_after(const struct rv_call *call)
 {
@@ -144,6 +177,8 @@ void rv_generation_start(struct rv_call *call, const struct rv_generation_style 
         rc = rv_fail(&err, RUVLLM_NO_MEMORY, "cannot allocate the answer");
     else
         call->generation->submitted_us = rv_clock_us();
+    if (!rc)
+        rc = pin_generations(call, &err);
     for (size_t i = 0; !rc && i < call->request->n_inputs; i++)
         rc = submit_input(call, i, &err);
     if (rc) {
@@ -336,6 +371,8 @@ static bool pump_choice(struct rv_call *call, struct rv_generation_choice *choic
         if (event.type == RUVLLM_EVENT_NONE)
             return true;
         note_time(call, choice, event.n_tokens);
+        if (event.type == RUVLLM_EVENT_DONE && choice->index == 0)
+            g->head.adapter_generation = event.response->adapter_generation;
         if (call->request->stream)
             write_piece(call, choice, &event);
         if (event.type == RUVLLM_EVENT_DONE) {

@@ -1,9 +1,13 @@
 /* /v1/models: what is served, and what is known of it. Asking loads nothing. */
 #include "server/handlers.h"
 
-#include "base/alloc.h"
+#include "server/api/api_json.h"
+#include "server/url_text.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { LIST_LIMIT = 1000 }; // of models with adapters
 
 /* What one entry says; its strings live until `engine`, which may be NULL, is released. */
 static void describe(struct rv_model_set *set, size_t i, ruvllm_engine *engine, struct rv_api_model *out)
@@ -25,82 +29,107 @@ static void describe(struct rv_model_set *set, size_t i, ruvllm_engine *engine, 
     out->has_tiers = info.has_tiers && info.head_dim % 32 == 0;
 }
 
+/* Adds a model with each adapter of it that the caller may use, the newest generation counting. */
+static ruvllm_status add_adapted(struct rv_call *call, struct rv_api_model *base, ruvllm_engine *engine, size_t *n,
+                                 struct ruvllm_error *err)
+{
+    char id[RV_MODEL_SET_NAME + 1 + RV_API_MAX_ADAPTER + 1];
+    struct ruvllm_adapter_info *infos = NULL;
+    size_t n_infos = 0;
+    ruvllm_status rc = ruvllm_engine_adapter_list(engine, NULL, &infos, &n_infos, err);
+
+    for (size_t i = 0; !rc && i < n_infos && *n <= LIST_LIMIT; i++) {
+        struct rv_api_model model = *base;
+
+        /* Generations of one id lie side by side. */
+        if ((i > 0 && strcmp(infos[i - 1].id, infos[i].id) == 0) ||
+            !rv_adapter_choice_may_use(&call->key, infos[i].id) || (*n)++ >= LIST_LIMIT)
+            continue;
+        snprintf(id, sizeof(id), "%s:%s", base->id, infos[i].id);
+        model.id = id;
+        model.parent = base->id;
+        model.owned_by = strchr(infos[i].id, '/') ? call->key.tenant : NULL;
+        rv_api_reply_model(&call->reply, &model);
+    }
+    ruvllm_free(infos);
+    return rc == RUVLLM_UNSUPPORTED ? RUVLLM_OK : rc; // a model that cannot have any has none
+}
+
 bool rv_handle_models(struct rv_call *call)
 {
     struct rv_model_set *set = call->server->models;
-    size_t n = rv_model_set_count(set);
-    struct rv_api_model *models = rv_calloc(n, sizeof(*models));
-    ruvllm_engine **engines = rv_calloc(n, sizeof(ruvllm_engine *));
     struct ruvllm_error err = {0};
+    ruvllm_status rc = RUVLLM_OK;
+    size_t n_adapted = 0;
 
-    if (models && engines) {
-        for (size_t i = 0; i < n; i++) {
-            engines[i] = rv_model_set_peek(set, i);
-            describe(set, i, engines[i], &models[i]);
-        }
-        rv_api_reply_models(&call->reply, models, n);
-        for (size_t i = 0; i < n; i++) {
-            if (engines[i])
-                rv_model_set_release(set, i, false);
-        }
-        rv_call_reply_json(call);
-    } else {
-        rv_fail(&err, RUVLLM_NO_MEMORY, "cannot allocate the list of models");
-        rv_call_fail_from(call, &err);
+    rv_api_json_begin(&call->reply, NULL, '{');
+    rv_api_json_str(&call->reply, "object", "list");
+    rv_api_json_begin(&call->reply, "data", '[');
+    for (size_t i = 0; !rc && i < rv_model_set_count(set); i++) {
+        ruvllm_engine *engine = rv_model_set_peek(set, i);
+        struct rv_api_model model;
+
+        describe(set, i, engine, &model);
+        rv_api_reply_model(&call->reply, &model);
+        if (!engine)
+            continue;
+        rc = add_adapted(call, &model, engine, &n_adapted, &err);
+        rv_model_set_release(set, i, false);
     }
-    rv_free(models);
-    rv_free(engines);
+    rv_api_json_end(&call->reply, ']');
+    if (n_adapted > LIST_LIMIT)
+        rv_api_json_bool(&call->reply, "has_more", true);
+    rv_api_json_end(&call->reply, '}');
+    if (rc)
+        rv_call_fail_from(call, &err);
+    else
+        rv_call_reply_json(call);
     return true;
 }
 
-static int hex(char c)
+/* Whether the engine has an adapter that the caller may use. */
+static bool has_adapter(const struct rv_call *call, ruvllm_engine *engine, const char *id)
 {
-    const char *digits = "0123456789abcdef0123456789ABCDEF";
-    const char *at = c ? strchr(digits, c) : NULL;
+    struct ruvllm_adapter_info *infos = NULL;
+    size_t n = 0;
+    bool is_there = false;
 
-    return at ? (int)(at - digits) % 16 : -1;
-}
-
-/* Undoes %XX, in place; only '/' and ':' need it in a name. What it gives is looked up in the table and nowhere else.
- */
-static void undo_escapes(char *text)
-{
-    char *out = text;
-
-    while (*text) {
-        if (text[0] == '%' && hex(text[1]) >= 0 && hex(text[2]) > 0) {
-            *out++ = (char)(hex(text[1]) * 16 + hex(text[2]));
-            text += 3;
-        } else if (text[0] == '%' && hex(text[1]) > 0 && hex(text[2]) == 0) {
-            *out++ = (char)(hex(text[1]) * 16);
-            text += 3;
-        } else {
-            *out++ = *text++;
-        }
-    }
-    *out = '\0';
+    if (!rv_api_adapter_is_id(id) || !rv_adapter_choice_may_use(&call->key, id) ||
+        ruvllm_engine_adapter_list(engine, id, &infos, &n, NULL))
+        return false;
+    for (size_t i = 0; i < n && !is_there; i++)
+        is_there = strcmp(infos[i].id, id) == 0;
+    ruvllm_free(infos);
+    return is_there;
 }
 
 bool rv_handle_model(struct rv_call *call)
 {
     struct rv_model_set *set = call->server->models;
+    ruvllm_engine *engine = NULL;
     struct rv_api_model model;
     struct rv_api_error err;
-    ruvllm_engine *engine;
+    const char *adapter;
     int32_t i;
 
-    undo_escapes(call->arg);
-    i = rv_model_set_find(set, call->arg);
-    if (i < 0) {
+    rv_url_text_unescape(call->arg);
+    i = rv_adapter_choice_find_model(set, call->arg, &adapter);
+    if (i >= 0)
+        engine = rv_model_set_peek(set, (size_t)i);
+    if (i < 0 || (*adapter && (!engine || !has_adapter(call, engine, adapter)))) {
         rv_api_error_model(&err, call->arg);
         rv_call_fail(call, &err);
-        return true;
+    } else {
+        describe(set, (size_t)i, engine, &model);
+        if (*adapter) {
+            model.parent = model.id;
+            model.id = call->arg;
+            model.owned_by = strchr(adapter, '/') ? call->key.tenant : NULL;
+        }
+        rv_api_reply_model(&call->reply, &model);
+        rv_call_reply_json(call);
     }
-    engine = rv_model_set_peek(set, (size_t)i);
-    describe(set, (size_t)i, engine, &model);
-    rv_api_reply_model(&call->reply, &model);
     if (engine)
         rv_model_set_release(set, (size_t)i, false);
-    rv_call_reply_json(call);
     return true;
 }

@@ -181,12 +181,24 @@ static ruvllm_status read_messages(const struct ruvllm_session *session, struct 
     return RUVLLM_OK;
 }
 
+/* The adapter that the session was made with; NULL: none. */
+static const char *adapter_of(const struct rv_call *call, const struct ruvllm_session *session)
+{
+    const char *adapter;
+
+    (void)rv_adapter_choice_find_model(call->server->models, session->model, &adapter); // it was found before
+    return *adapter ? adapter : NULL;
+}
+
 /* `file` is the name the snapshot gets; it outlives the session's use of it. */
 static ruvllm_status save(struct rv_call *call, struct ruvllm_session *session, const char *file, int32_t *n_tokens,
                           struct ruvllm_error *err)
 {
     struct ruvllm_input input = {.struct_size = sizeof(input)};
-    struct ruvllm_request request = {.struct_size = sizeof(request), .input = &input, .tenant = rv_call_tenant(call)};
+    struct ruvllm_request request = {.struct_size = sizeof(request),
+                                     .input = &input,
+                                     .tenant = rv_call_tenant(call),
+                                     .adapter = adapter_of(call, session)};
     struct ruvllm_message *messages = NULL;
     yyjson_doc *doc = NULL;
     char path[PATH];
@@ -209,7 +221,8 @@ static ruvllm_status save(struct rv_call *call, struct ruvllm_session *session, 
 static ruvllm_status restore(struct rv_call *call, struct ruvllm_session *session, const char *file, int32_t *n_tokens,
                              struct ruvllm_error *err)
 {
-    struct ruvllm_request request = {.struct_size = sizeof(request), .tenant = rv_call_tenant(call)};
+    struct ruvllm_request request = {
+        .struct_size = sizeof(request), .tenant = rv_call_tenant(call), .adapter = adapter_of(call, session)};
     char path[PATH];
 
     (void)file;
@@ -226,11 +239,14 @@ static bool save_or_restore(struct rv_call *call,
     struct ruvllm_session *session;
     struct ruvllm_error err = {0};
     enum rv_call_ready ready;
-    int32_t n_tokens = 0;
+    const char *adapter;
+    int32_t n_tokens = 0, i_model;
 
     if (!get_session(call, &session))
         return true;
-    ready = rv_call_take_model(call, session->model);
+    i_model = rv_adapter_choice_find_model(call->server->models, session->model, &adapter);
+    ready = rv_call_take_model(call,
+                               i_model < 0 ? session->model : rv_model_set_name(call->server->models, (size_t)i_model));
     if (ready == RV_CALL_READY) {
         rv_session_store_file_name(session->tenant, session->id, file);
         if (run(call, session, file, &n_tokens, &err)) {

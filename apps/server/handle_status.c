@@ -2,9 +2,13 @@
 #include "server/handlers.h"
 
 #include "base/alloc.h"
+#include "server/generation.h"
 #include "server/page.h"
 
 #include <string.h>
+#include <time.h>
+
+enum { MAX_IDS = 64 << 10 }; // bytes of adapters' ids in a label
 
 void rv_handle_page(struct rv_call *call)
 {
@@ -76,6 +80,34 @@ static void view_models(struct rv_server *server, struct rv_metrics_model_view *
     }
 }
 
+/* Adds an id to "a,b" unless it is there. Ids have no commas. */
+static void add_id(struct rv_buf *ids, const char *id)
+{
+    size_t len = strlen(id);
+
+    for (const char *at = ids->data; at && *at;) {
+        size_t n = strcspn(at, ",");
+
+        if (n == len && strncmp(at, id, len) == 0)
+            return;
+        at += n + (at[n] == ',');
+    }
+    if (ids->len > 0)
+        rv_buf_add_char(ids, ',');
+    rv_buf_add(ids, id, len);
+}
+
+/* Adapters of the answers under way, by whether their first token has come. */
+static void view_adapters(const struct rv_server *server, struct rv_buf *running, struct rv_buf *waiting)
+{
+    for (const struct rv_call *call = server->all_calls; call; call = call->next_slot) {
+        if (call->stage != RV_CALL_GENERATING)
+            continue;
+        for (size_t i = 0; i < call->adapters.n; i++)
+            add_id(call->generation->first_us ? running : waiting, call->adapters.uses[i].id);
+    }
+}
+
 static void fail_without_memory(struct rv_call *call)
 {
     struct rv_api_error err;
@@ -95,19 +127,28 @@ void rv_handle_metrics(struct rv_call *call)
                                    .models = models,
                                    .n_connections = rv_http_server_n_connections(server->http),
                                    .n_calls = server->n_calls,
+                                   .now_s = (int64_t)time(NULL),
                                    .is_draining = atomic_load_explicit(&server->is_draining, memory_order_relaxed)};
     struct rv_buf *out = &server->scratch;
+    struct rv_buf running, waiting;
 
     if (!models) {
         fail_without_memory(call);
         return;
     }
+    rv_buf_init(&running, MAX_IDS);
+    rv_buf_init(&waiting, MAX_IDS);
     view_models(server, models);
+    view_adapters(server, &running, &waiting);
+    view.running_adapters = running.data;
+    view.waiting_adapters = waiting.data;
     if (server->store && ruvllm_witness_stats_get(server->store, &witness, NULL) == RUVLLM_OK)
         view.witness_dropped = witness.dropped;
     rv_buf_clear(out);
     rv_metrics_write(&server->metrics, &view, out);
     rv_call_send(call, 200, "text/plain; version=0.0.4; charset=utf-8", out->data, out->len);
     rv_buf_clear(out);
+    rv_buf_release(&running);
+    rv_buf_release(&waiting);
     rv_free(models);
 }

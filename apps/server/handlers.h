@@ -1,6 +1,6 @@
 /*
  * What answers each route, one file a subject: handle_status.c, handle_generate.c, handle_embeddings.c, handle_text.c,
- * handle_models.c, handle_sessions.c. Who calls them, and what they must leave behind, is in call.h.
+ * handle_models.c, handle_sessions.c, handle_adapters.c. Who calls them, and what they must leave behind, is in call.h.
  */
 #ifndef RV_SERVER_HANDLERS_H
 #define RV_SERVER_HANDLERS_H
@@ -26,5 +26,11 @@ bool rv_handle_session(struct rv_call *call);
 bool rv_handle_session_delete(struct rv_call *call);
 bool rv_handle_session_save(struct rv_call *call);
 bool rv_handle_session_restore(struct rv_call *call);
+bool rv_handle_adapters(struct rv_call *call);
+bool rv_handle_adapter_load(struct rv_call *call);
+bool rv_handle_adapter(struct rv_call *call);
+bool rv_handle_adapter_unload(struct rv_call *call);
+bool rv_handle_adapter_export(struct rv_call *call);
+bool rv_handle_adapter_diff(struct rv_call *call);
 
 #endif

@@ -9,7 +9,7 @@
 static const double bounds[RV_METRICS_N_BUCKETS - 1] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                                                         1,     2.5,    5,     10,   20,    30,   60,  120};
 /* What we answer with; anything else is counted under 0. */
-static const int statuses[RV_METRICS_N_STATUSES] = {200, 204, 302, 304, 400, 401, 403, 404, 405, 408, 411, 413,
+static const int statuses[RV_METRICS_N_STATUSES] = {200, 204, 302, 304, 400, 401, 403, 404, 405, 408, 409, 411, 413,
                                                     414, 415, 417, 421, 429, 431, 499, 500, 501, 503, 504, 0};
 
 ruvllm_status rv_metrics_init(struct rv_metrics *metrics, size_t n_models, size_t n_routes, struct ruvllm_error *err)
@@ -231,10 +231,14 @@ static void add_server(struct rv_buf *out, const struct rv_metrics *m, const str
     for (size_t i = 0; i < m->n_models; i++)
         rv_buf_addf(out, "ruvllm_model_loaded{model_name=\"%s\"} %d\n", view->models[i].name,
                     view->models[i].is_loaded);
-    /* Adapters cannot be chosen by a request yet, which is what these labels say. */
-    add_head(out, "vllm:lora_requests_info", "gauge", "Adapters of running and waiting requests.");
-    rv_buf_add_str(out, "vllm:lora_requests_info{max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters="
-                        "\"\"} 1\n");
+    /* Routers take the line with the newest value for the truth. Any number of adapters runs in one batch. */
+    add_head(out, "vllm:lora_requests_info", "gauge",
+             "Adapters of answers that have begun and of those that wait; the value is the time.");
+    rv_buf_addf(out,
+                "vllm:lora_requests_info{max_lora=\"%d\",running_lora_adapters=\"%s\",waiting_lora_adapters=\"%s\"} "
+                "%" PRId64 "\n",
+                RV_METRICS_MAX_ADAPTERS, view->running_adapters ? view->running_adapters : "",
+                view->waiting_adapters ? view->waiting_adapters : "", view->now_s);
 }
 
 void rv_metrics_write(const struct rv_metrics *metrics, const struct rv_metrics_view *view, struct rv_buf *out)

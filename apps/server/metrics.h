@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-enum { RV_METRICS_N_BUCKETS = 18, RV_METRICS_N_STATUSES = 24 };
+enum { RV_METRICS_N_BUCKETS = 18, RV_METRICS_N_STATUSES = 25, RV_METRICS_MAX_ADAPTERS = 64 };
 
 /* Seconds. The last bucket is +Inf. Counts are per bucket, not yet summed up. */
 struct rv_metrics_histogram {
@@ -53,6 +53,9 @@ struct rv_metrics_view {
     int32_t n_calls;
     bool is_draining;
     uint64_t witness_dropped;
+    const char *running_adapters; // ids with commas between them; NULL: none
+    const char *waiting_adapters;
+    int64_t now_s; // Unix time
 };
 
 RV_CHECKED ruvllm_status rv_metrics_init(struct rv_metrics *metrics, size_t n_models, size_t n_routes,

@@ -9,14 +9,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sha256.h"
 
 #include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { RETRY_US = 5000000, LOOK_MS = 500 };
+enum { RETRY_US = 5000000, LOOK_MS = 500, PATH = 4096 };
 
 enum state { COLD, LOADING, READY, UNLOADING };
 
@@ -30,6 +32,7 @@ struct entry {
     enum state state;
     bool is_wanted;
     bool was_loaded;
+    bool is_kept;
     ruvllm_engine *engine;
     int32_t n_leases;
     int64_t used_us;
@@ -99,7 +102,8 @@ static struct entry *least_used(struct rv_model_set *set)
     for (size_t i = 0; i < set->n_entries; i++) {
         struct entry *entry = &set->entries[i];
 
-        if (entry->state == READY && entry->n_leases == 0 && (!best || entry->used_us < best->used_us))
+        if (entry->state == READY && !entry->is_kept && entry->n_leases == 0 &&
+            (!best || entry->used_us < best->used_us))
             best = entry;
     }
     return best;
@@ -150,16 +154,23 @@ static bool goes_on(void *user, float fraction)
 }
 
 /* Outside the lock. */
-static ruvllm_status open_engine(struct rv_model_set *set, const char *path, ruvllm_engine **out,
+static ruvllm_status open_engine(struct rv_model_set *set, const struct entry *entry, ruvllm_engine **out,
                                  struct ruvllm_error *err)
 {
     struct ruvllm_engine_params params = set->config.engine;
     struct ruvllm_model_params model = params.model ? *params.model : ruvllm_model_params_default();
+    char hex[RV_SHA256_HEX_LEN + 1], folder[PATH];
 
+    if (set->config.adapter_cache) {
+        rv_sha256_hex(entry->name, strlen(entry->name), hex); // names may hold a '/'
+        if (snprintf(folder, sizeof(folder), "%s/%.16s", set->config.adapter_cache, hex) >= PATH)
+            return rv_fail(err, RUVLLM_INVALID, "the path of the adapters' cache is too long");
+        params.adapter_dir = folder;
+    }
     model.on_progress = goes_on;
     model.progress_user = set;
     params.model = &model;
-    return ruvllm_engine_open(out, path, &params, err);
+    return ruvllm_engine_open(out, entry->path, &params, err);
 }
 
 static ruvllm_status load(struct rv_model_set *set, struct entry *entry, struct ruvllm_error *err)
@@ -171,7 +182,9 @@ static ruvllm_status load(struct rv_model_set *set, struct entry *entry, struct 
     if (rc)
         return rc;
     pthread_mutex_unlock(&set->lock);
-    rc = open_engine(set, entry->path, &engine, err);
+    rc = open_engine(set, entry, &engine, err);
+    if (!rc && set->config.on_opened)
+        set->config.on_opened(set->config.user, (size_t)(entry - set->entries), engine);
     bytes = rc ? 0 : bytes_of(engine);
     pthread_mutex_lock(&set->lock);
     if (rc)
@@ -221,7 +234,7 @@ static void unload_idle(struct rv_model_set *set)
     for (size_t i = 0; set->config.idle_unload_s > 0 && i < set->n_entries; i++) {
         struct entry *entry = &set->entries[i];
 
-        if (entry->state == READY && entry->n_leases == 0 && entry->used_us < since)
+        if (entry->state == READY && !entry->is_kept && entry->n_leases == 0 && entry->used_us < since)
             unload(set, entry);
     }
 }
@@ -363,6 +376,13 @@ void rv_model_set_release(struct rv_model_set *set, size_t i_model, bool was_use
     entry->n_leases--;
     if (was_use)
         entry->used_us = rv_clock_us();
+    pthread_mutex_unlock(&set->lock);
+}
+
+void rv_model_set_keep(struct rv_model_set *set, size_t i_model)
+{
+    pthread_mutex_lock(&set->lock);
+    set->entries[i_model].is_kept = true;
     pthread_mutex_unlock(&set->lock);
 }
 

@@ -25,9 +25,12 @@ struct rv_model_set_config {
     const struct rv_model_set_model *models; // copied; the first is the default
     size_t n_models;
     struct ruvllm_engine_params engine; // of each; its `model` and `kv` must outlive the set
-    uint64_t memory_budget;             // bytes of weights, keys and values of all loaded models; 0: no limit
-    int32_t idle_unload_s;              // 0: never
-    int32_t max_waiting;                // who may wait for models to load
+    const char *adapter_cache; // folder in which each engine gets one for its adapters; NULL: none; outlives it
+    uint64_t memory_budget;    // bytes of weights, keys and values of all loaded models; 0: no limit
+    int32_t idle_unload_s;     // 0: never
+    int32_t max_waiting;       // who may wait for models to load
+    /* An engine was opened and nobody can take it yet. On the loader's thread, which waits. May be NULL. */
+    void (*on_opened)(void *user, size_t i_model, ruvllm_engine *engine);
     /* A load ended: OK, or why not. On the loader's thread; must return at once. May be NULL. */
     void (*on_loaded)(void *user, size_t i_model, ruvllm_status status, const char *message);
     void *user;
@@ -76,5 +79,7 @@ enum rv_model_set_taken rv_model_set_take(struct rv_model_set *set, size_t i_mod
 /* A lease only if the model is loaded right now; else NULL. Does not count as use. */
 ruvllm_engine *rv_model_set_peek(struct rv_model_set *set, size_t i_model);
 void rv_model_set_release(struct rv_model_set *set, size_t i_model, bool was_use);
+/* From now on the model is not unloaded to make room: it has what no file would bring back. */
+void rv_model_set_keep(struct rv_model_set *set, size_t i_model);
 
 #endif

@@ -25,6 +25,20 @@ static const struct rv_route routes[] = {
     {.method = RV_HTTP_DELETE, .pattern = "/v1/sessions/*", .work = rv_handle_session_delete},
     {.method = RV_HTTP_POST, .pattern = "/v1/sessions/*/save", .work = rv_handle_session_save, .is_slow = true},
     {.method = RV_HTTP_POST, .pattern = "/v1/sessions/*/restore", .work = rv_handle_session_restore, .is_slow = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/adapters", .work = rv_handle_adapters},
+    {.method = RV_HTTP_POST,
+     .pattern = "/v1/adapters",
+     .access = RV_AUTH_ADMIN,
+     .work = rv_handle_adapter_load,
+     .is_slow = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/adapters/*", .work = rv_handle_adapter},
+    {.method = RV_HTTP_DELETE,
+     .pattern = "/v1/adapters/*",
+     .access = RV_AUTH_ADMIN,
+     .work = rv_handle_adapter_unload,
+     .is_slow = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/adapters/*/export", .work = rv_handle_adapter_export, .is_slow = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/adapters/*/diff", .work = rv_handle_adapter_diff, .is_slow = true},
 };
 
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };

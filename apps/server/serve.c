@@ -9,6 +9,7 @@
 #include "server/serve.h"
 
 #include "base/alloc.h"
+#include "server/adapter_folder.h"
 #include "server/call.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
@@ -39,6 +40,7 @@ struct running {
     const struct rv_serve_config *config;
     char *store_path; // NULL: no store
     char sessions_folder[PATH];
+    char adapters_folder[RV_ADAPTER_FOLDER_PATH];
     char url[300];
     pthread_t signals;
     bool has_signals;
@@ -114,6 +116,16 @@ static void log_line(void *user, ruvllm_log_level level, const char *line)
     static const char *const names[] = {"debug", "info", "warn", "error"};
 
     rv_access_log_message(user, names[level], line);
+}
+
+/* On the loader's thread. */
+static void on_opened(void *user, size_t i_model, ruvllm_engine *engine)
+{
+    struct running *r = user;
+
+    if (r->server.adapters_folder)
+        rv_adapter_folder_load(r->server.adapters_folder, engine, rv_model_set_name(r->server.models, i_model),
+                               r->server.log);
 }
 
 /* On the loader's thread. */
@@ -275,14 +287,22 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
                                          .memory_budget = r->config->memory_budget,
                                          .idle_unload_s = r->config->idle_unload_s,
                                          .max_waiting = MAX_WAITING_FOR_MODELS,
+                                         .on_opened = on_opened,
                                          .on_loaded = on_loaded,
                                          .user = r};
     struct rv_model_list list;
-    ruvllm_status rc = rv_model_list_init(&list, r->config, r->server.log, err);
+    ruvllm_status rc = RUVLLM_OK;
 
+    if (r->config->adapters_dir) {
+        rc = rv_adapter_folder_resolve(r->config->adapters_dir, r->adapters_folder, err);
+        r->server.adapters_folder = r->adapters_folder;
+    }
+    if (!rc)
+        rc = rv_model_list_init(&list, r->config, r->server.log, err);
     if (rc)
         return rc;
     models.engine.model = &r->config->model;
+    models.adapter_cache = r->config->adapter_cache;
     models.models = list.models;
     models.n_models = list.n;
     rc = rv_model_set_open(&r->server.models, &models, err);

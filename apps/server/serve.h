@@ -14,6 +14,8 @@ struct rv_serve_config {
     const struct rv_serve_model *models; // the first is the default
     size_t n_models;
     const char *models_dir;       // every .gguf file in it, by its name; NULL: none
+    const char *adapters_dir;     // every adapter in it, shared, by its name; NULL: none
+    const char *adapter_cache;    // folder for adapters that memory does not hold; NULL: none
     const char *const *addresses; // none: 127.0.0.1:8080
     size_t n_addresses;
     const char *tls_cert;

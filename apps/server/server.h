@@ -28,6 +28,7 @@ struct rv_server {
     struct rv_access_log *log;
     ruvllm_store *store;         // NULL: none
     const char *sessions_folder; // where conversations are saved; NULL: nowhere
+    const char *adapters_folder; // from which adapters are loaded, without links in it; NULL: none
     _Atomic bool is_draining;    // set once; a request that does not see it yet is served, which is as good
 
     /* The I/O thread's alone. */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
+#include "server/generation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,9 @@ ruvllm_status rv_session_store_put(struct rv_call *call, const char *answer, int
         .struct_size = sizeof(session),
         .tenant = rv_call_tenant(call),
         .id = request->session,
-        .model = rv_model_set_name(call->server->models, (size_t)call->i_model),
+        .model = strlen(call->generation->head.model) <= RV_MODEL_SET_NAME
+                     ? call->generation->head.model // with its adapter, if it was named there
+                     : rv_model_set_name(call->server->models, (size_t)call->i_model),
         .title = title,
         .snapshot = snapshot,
         .n_tokens = n_tokens,

@@ -17,6 +17,8 @@ static ruvllm_error_kind default_kind(ruvllm_status status)
         return RUVLLM_ERROR_OUT_OF_MEMORY;
     case RUVLLM_IO:
         return RUVLLM_ERROR_IO;
+    case RUVLLM_NO_SPACE:
+        return RUVLLM_ERROR_STORAGE;
     case RUVLLM_FORMAT:
     case RUVLLM_UNSUPPORTED:
         return RUVLLM_ERROR_MODEL;

@@ -39,6 +39,8 @@ const char *ruvllm_status_name(ruvllm_status status)
         return "internal";
     case RUVLLM_CONFLICT:
         return "conflict";
+    case RUVLLM_NO_SPACE:
+        return "no space";
     }
     return "unknown";
 }

@@ -35,8 +35,8 @@ static struct heads project_apart(const struct rv_build *b, int32_t layer, struc
 
     t.y[2] = q;
     rv_build_change(b, x, &t);
-    if (q && x_q != x)
-        q = rv_build_change_one(b, layer, RV_PART_Q, x_q, q);
+    if (q)
+        q = x_q == x ? t.y[2] : rv_build_change_one(b, layer, RV_PART_Q, x_q, q);
     return (struct heads){.q = q ? view_heads(b, q, h->n_heads, 0) : NULL,
                           .k = view_heads(b, t.y[1], h->n_kv_heads, 0),
                           .v = view_heads(b, t.y[0], h->n_kv_heads, 0)};

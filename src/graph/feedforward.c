@@ -16,6 +16,7 @@ struct ggml_tensor *rv_feedforward(const struct rv_build *b, int32_t layer, stru
         struct rv_lora_targets targets = {.layer = layer, .n = 2, .parts = {RV_PART_GATE, RV_PART_UP}, .y = {gate, up}};
         rv_build_change(b, x, &targets);
         gate = targets.y[0];
+        up = targets.y[1];
         x = gelu ? ggml_geglu_split(b->ctx, gate, up) : ggml_swiglu_split(b->ctx, gate, up);
     }
     return rv_build_change_one(b, layer, RV_PART_DOWN, x,

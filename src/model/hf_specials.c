@@ -139,8 +139,6 @@ static ruvllm_status write_beginning(struct reader *r, struct ruvllm_error *err)
         bos = r->first;
     if (bos < 0)
         bos = r->config->bos;
-    if (r->tokenizer->must_add_bos && !adds_bos)
-        return rv_fail(err, RUVLLM_UNSUPPORTED, "such a vocabulary is run with BOS only, which the tokenizer adds not");
     write_id(r, "tokenizer.ggml.bos_token_id", bos);
     rv_gguf_image_bool(r->image, "tokenizer.ggml.add_bos_token", adds_bos);
     return RUVLLM_OK;

@@ -2,7 +2,7 @@
  * Two kinds are read. Byte-level BPE is written as it is. Pieces with U+2581 for the space were once a SentencePiece
  * vocabulary, whose tokens have scores: there, any two neighbours that together are a token may merge, the token with
  * the best score first. A list of merges says the same if it has every way to split each token, token after token;
- * then scores are read off it. If not, it is written as a list of merges, which the vocabulary reads too ("gemma4").
+ * then scores are read off it. Another list is refused: it would give other tokens.
  */
 #include "model/hf_tokenizer.h"
 
@@ -285,25 +285,65 @@ static uint32_t count_splits(const struct rv_hf_tokenizer *t, struct rv_str toke
     return n;
 }
 
-/*
- * Scores by first merge, and how many merges each token has between ordinary tokens. False when the merges of a token
- * do not stand together.
- */
-static bool score_merges(const struct reader *r, float *scores, uint32_t *counts)
+/* What the merges tell of a token. */
+struct token_merges {
+    uint32_t n;    // between ordinary tokens
+    uint32_t last; // place of the last of all
+    bool is_scored;
+};
+
+/* One character again and again: "\n\n\n". */
+static bool is_run(struct rv_str token)
+{
+    size_t len = 1;
+
+    while (len < token.len && ((unsigned char)token.data[len] & 0xC0) == 0x80)
+        len++;
+    return token.len % len == 0 && memcmp(token.data, token.data + len, token.len - len) == 0;
+}
+
+static bool count_merges(const struct reader *r, struct token_merges *found)
 {
     const struct rv_hf_tokenizer *t = r->out;
-    int32_t last = -1;
 
     for (size_t i = 0; i < r->n_merges; i++) {
         const struct merge *m = &r->merges[i];
         int32_t id = find_joined(t, m);
 
-        if (id < 0 || (id != last && counts[id] > 0))
+        if (id < 0)
             return false;
-        if (id != last)
-            scores[id] = -(float)i;
-        counts[id] += is_normal(t, m->left.data, m->left.len) && is_normal(t, m->right.data, m->right.len);
-        last = id;
+        found[id].n += is_normal(t, m->left.data, m->left.len) && is_normal(t, m->right.data, m->right.len);
+        found[id].last = (uint32_t)i;
+    }
+    return true;
+}
+
+/*
+ * The score of a token is the place where its merges begin. Those of one token stand together, but for runs of a
+ * character: SentencePiece gives all of these one score, and merges of equal score are written in any order. False when
+ * others are mixed too.
+ */
+static bool score_merges(const struct reader *r, float *scores, struct token_merges *found)
+{
+    const struct rv_hf_tokenizer *t = r->out;
+    size_t start = 0, end = 0; // of the merges that are mixed
+    int32_t first = -1;        // the token with which they begin
+
+    for (size_t i = 0; i < r->n_merges; i++) {
+        int32_t id = find_joined(t, &r->merges[i]);
+
+        if (i == 0 || i > end) {
+            start = i;
+            end = i;
+            first = id;
+        }
+        if (found[id].is_scored)
+            continue;
+        if (id != first && (!is_run(t->tokens[id]) || !is_run(t->tokens[first])))
+            return false;
+        end = found[id].last > end ? found[id].last : end;
+        scores[id] = -(float)start;
+        found[id].is_scored = true;
     }
     return true;
 }
@@ -312,19 +352,19 @@ static bool score_merges(const struct reader *r, float *scores, uint32_t *counts
 static ruvllm_status find_scores(const struct reader *r, float **scores, bool *is_scored, struct ruvllm_error *err)
 {
     const struct rv_hf_tokenizer *t = r->out;
-    uint32_t *counts = rv_calloc(t->n_tokens, sizeof(*counts));
+    struct token_merges *found = rv_calloc(t->n_tokens, sizeof(*found));
 
     *scores = rv_calloc(t->n_tokens, sizeof(**scores));
-    if (!counts || !*scores) {
-        rv_free(counts);
+    if (!found || !*scores) {
+        rv_free(found);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu scores", t->n_tokens);
     }
-    *is_scored = score_merges(r, *scores, counts);
+    *is_scored = count_merges(r, found) && score_merges(r, *scores, found);
     for (size_t i = 0; i < t->n_tokens && *is_scored; i++) {
-        if (t->tokens[i].data && t->types[i] == NORMAL && count_splits(t, t->tokens[i]) != counts[i])
+        if (t->tokens[i].data && t->types[i] == NORMAL && count_splits(t, t->tokens[i]) != found[i].n)
             *is_scored = false;
     }
-    rv_free(counts);
+    rv_free(found);
     return RUVLLM_OK;
 }
 
@@ -371,23 +411,6 @@ static void write_model(struct reader *r, const char *model, const char *pre)
     rv_gguf_image_str(r->image, "tokenizer.ggml.pre", (struct rv_str){pre, strlen(pre)});
 }
 
-/* Merging runs line by line there, so no token may hold a line's end beside anything else. */
-static bool has_mixed_line_end(const struct reader *r)
-{
-    for (size_t i = 0; i < r->n_merges; i++) {
-        const struct rv_str parts[2] = {r->merges[i].left, r->merges[i].right};
-        size_t n_ends = 0;
-
-        for (int j = 0; j < 2; j++) {
-            for (size_t k = 0; k < parts[j].len; k++)
-                n_ends += parts[j].data[k] == '\n';
-        }
-        if (n_ends && n_ends != parts[0].len + parts[1].len)
-            return true;
-    }
-    return false;
-}
-
 static ruvllm_status write_pieces(struct reader *r, struct ruvllm_error *err)
 {
     const struct rv_hf_tokenizer *t = r->out;
@@ -404,10 +427,6 @@ static ruvllm_status write_pieces(struct reader *r, struct ruvllm_error *err)
         for (size_t i = 0; i < t->n_tokens; i++)
             rv_gguf_image_add_f32(r->image, scores[i]);
         rv_gguf_image_bool(r->image, "tokenizer.ggml.add_space_prefix", r->splitter.adds_space);
-    } else if (!rc && !r->splitter.adds_space && !has_mixed_line_end(r)) {
-        write_model(r, "gemma4", "gemma4");
-        write_merges(r);
-        r->out->must_add_bos = true;
     } else if (!rc) {
         rc = rv_fail(err, RUVLLM_UNSUPPORTED, "the merges of 'tokenizer.json' are not those of a SentencePiece model");
     }

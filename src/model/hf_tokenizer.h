@@ -12,7 +12,6 @@ struct rv_hf_tokenizer {
     int32_t *types;           // as GGUF numbers them
     size_t n_tokens;
     struct rv_str_map ids;
-    bool must_add_bos;   // the vocabulary as it was written always begins with BOS
     bool swallows_space; // special tokens swallow the white space after them
 };
 

@@ -1,11 +1,11 @@
 /*
- * The form of the tables, as a list of steps that can be gone both ways. A database says which step it stands on
- * (PRAGMA user_version); 0 is an empty one.
+ * The form of the tables, as a list of steps that can be gone both ways. A database says which step it stands on;
+ * 0 is an empty one. Each engine has its own texts of the same steps.
  */
 #ifndef RV_STORE_MIGRATION_H
 #define RV_STORE_MIGRATION_H
 
-#include "store/sqlite_db.h"
+#include "store/sql_db.h"
 
 /* The newest version this library knows. */
 int32_t rv_migration_newest(void);

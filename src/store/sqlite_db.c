@@ -6,8 +6,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "store/sql_learner.h"
+#include "store/sql_statement.h"
+#include "store/sqlite_statement.h"
 
-#include <string.h>
+#include <errno.h>
 #include <time.h>
 
 _Static_assert(SQLITE_VERSION_NUMBER >= 3037000, "the tables are STRICT, which SQLite knows since 3.37");
@@ -27,6 +30,7 @@ static ruvllm_status status_of(int code)
     case SQLITE_MISMATCH:
         return RUVLLM_FORMAT;
     case SQLITE_FULL:
+        return RUVLLM_NO_SPACE;
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
@@ -41,24 +45,33 @@ static ruvllm_status status_of(int code)
     }
 }
 
+struct rv_sqlite_db *rv_sqlite_db_of(struct rv_store_db *db)
+{
+    return (struct rv_sqlite_db *)db;
+}
+
 ruvllm_status rv_sqlite_db_fail(struct rv_store_db *db, int code, const char *doing, struct ruvllm_error *err)
 {
-    const char *why = db && db->handle && (sqlite3_errcode(db->handle) & 0xFF) == (code & 0xFF)
-                          ? sqlite3_errmsg(db->handle)
-                          : sqlite3_errstr(code);
+    sqlite3 *handle = rv_sqlite_db_of(db)->handle;
+    const char *why =
+        handle && (sqlite3_errcode(handle) & 0xFF) == (code & 0xFF) ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
     ruvllm_status status = status_of(code);
 
+    if ((code & 0xFF) == SQLITE_IOERR && handle && sqlite3_system_errno(handle) == ENOSPC)
+        status = RUVLLM_NO_SPACE;
     if (status == RUVLLM_BUSY)
         why = "another process keeps it locked; try again, or end that process";
+    else if (status == RUVLLM_NO_SPACE)
+        why = "the disk is full; make room, and it goes on by itself";
     else if ((code & 0xFF) == SQLITE_NOTADB)
         why = "the file is not a SQLite database, or its beginning is damaged";
     return rv_fail_kind(err, status, status == RUVLLM_NO_MEMORY ? RUVLLM_ERROR_OUT_OF_MEMORY : RUVLLM_ERROR_STORAGE,
                         "cannot %s: %s", doing, why);
 }
 
-ruvllm_status rv_sqlite_db_run(struct rv_store_db *db, const char *sql, const char *doing, struct ruvllm_error *err)
+static ruvllm_status run(struct rv_store_db *db, const char *sql, const char *doing, struct ruvllm_error *err)
 {
-    int code = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    int code = sqlite3_exec(rv_sqlite_db_of(db)->handle, sql, NULL, NULL, NULL);
 
     return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(db, code, doing, err);
 }
@@ -90,16 +103,167 @@ static void lower_limits(sqlite3 *handle)
     sqlite3_limit(handle, SQLITE_LIMIT_WORKER_THREADS, 0);
 }
 
+static void pause_ms(long ms)
+{
+    struct timespec pause = {.tv_nsec = ms * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+static void close_db(struct rv_store_db *base)
+{
+    struct rv_sqlite_db *db = rv_sqlite_db_of(base);
+
+    for (size_t i = 0; i < db->n_statements; i++)
+        sqlite3_finalize(db->statements[i].made);
+    sqlite3_close(db->handle);
+    rv_free(db);
+}
+
+/* Takes the right to write at once, so that a transaction never fails halfway because another process writes. */
+static ruvllm_status begin(struct rv_store_db *db, struct ruvllm_error *err)
+{
+    return run(db, "BEGIN IMMEDIATE", "begin to write", err);
+}
+
+static ruvllm_status end(struct rv_store_db *db, ruvllm_status rc, struct ruvllm_error *err)
+{
+    sqlite3 *handle = rv_sqlite_db_of(db)->handle;
+
+    if (!rc)
+        rc = run(db, "COMMIT", "write to the disk", err);
+    /* A failure may have rolled back by itself; doing so again is an error nobody needs to hear of. */
+    if (rc && !sqlite3_get_autocommit(handle))
+        (void)sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+/* ---- whose database it is ------------------------------------------------------------------ */
+
+/* "RuvL", in the header of every store: tells one from other programs' databases. */
+enum { APPLICATION_ID = 0x5275764C };
+
+static ruvllm_status read_number(struct rv_store_db *db, const char *sql, int64_t *out, struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    bool has_row;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, sql, "read the version of the database", err);
+
+    if (rc)
+        return rc;
+    rc = rv_sql_statement_step(&s, &has_row, err);
+    if (!rc) {
+        *out = has_row ? rv_sql_statement_int(&s) : 0;
+        rc = rv_sql_statement_status(&s, err);
+    }
+    rv_sql_statement_end(&s);
+    return rc;
+}
+
+static ruvllm_status read_version(struct rv_store_db *db, int64_t *version, struct ruvllm_error *err)
+{
+    int64_t application, n_tables;
+    ruvllm_status rc = read_number(db, "PRAGMA user_version", version, err);
+
+    if (!rc)
+        rc = read_number(db, "PRAGMA application_id", &application, err);
+    if (!rc)
+        rc = read_number(db, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+    if (rc)
+        return rc;
+    if (application != APPLICATION_ID && (*version || n_tables))
+        return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_STORAGE,
+                            "it is a database of another program; give another path");
+    return RUVLLM_OK;
+}
+
+/* All of it as of one moment: between two of its reads another process may be making the tables. */
+static ruvllm_status version_of(struct rv_store_db *db, int64_t *version, struct ruvllm_error *err)
+{
+    bool is_inside = !sqlite3_get_autocommit(rv_sqlite_db_of(db)->handle); // a transaction of the caller's
+    ruvllm_status rc = is_inside ? RUVLLM_OK : run(db, "BEGIN", "begin to read", err);
+
+    if (rc)
+        return rc;
+    rc = read_version(db, version, err);
+    return is_inside ? rc : end(db, rc, err);
+}
+
+/* ---- what takes more than one process ------------------------------------------------------ */
+
+static bool is_lost(const struct rv_store_db *db)
+{
+    (void)db; // a file is there or fails: there is nobody who comes back later
+    return false;
+}
+
+/* Another process cannot call: so a number is read now and then that every change of a generation counts up. */
+static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, struct rv_store_news *out,
+                               struct ruvllm_error *err)
+{
+    static const char COUNT[] = "SELECT n FROM news";
+    struct rv_sqlite_db *db = rv_sqlite_db_of(base);
+    int64_t deadline = rv_clock_us() + (int64_t)ms * 1000, n = 0;
+    ruvllm_status rc;
+
+    *out = (struct rv_store_news){.kind = RV_STORE_NEWS_NONE};
+    for (;;) {
+        rc = read_number(base, COUNT, &n, err);
+        if (rc || n != db->news_seen || rv_clock_us() >= deadline)
+            break;
+        pause_ms(20);
+    }
+    if (!rc && n != db->news_seen)
+        out->kind = RV_STORE_NEWS_ANY;
+    if (!rc)
+        db->news_seen = n;
+    return rc;
+}
+
+/* Copies what is in the log into the file, as far as nobody reads it, while others write on. */
+static ruvllm_status tidy(struct rv_store_db *db, struct ruvllm_error *err)
+{
+    int code = sqlite3_wal_checkpoint_v2(rv_sqlite_db_of(db)->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+
+    /* Busy: another connection is at it. */
+    return code == SQLITE_OK || (code & 0xFF) == SQLITE_BUSY
+               ? RUVLLM_OK
+               : rv_sqlite_db_fail(db, code, "bring the log into the file", err);
+}
+
+static const struct rv_sql_ops engine = {
+    .dialect = RV_SQL_SQLITE,
+    .close = close_db,
+    .start = rv_sqlite_statement_start,
+    .step = rv_sqlite_statement_step,
+    .stop = rv_sqlite_statement_stop,
+    .column = rv_sqlite_statement_column,
+    .run = run,
+    .begin = begin,
+    .end = end,
+    .begin_alone = begin, // who writes is alone
+    .version = version_of,
+    .is_lost = is_lost,
+    .tidy = tidy,
+    .wait_news = wait_news,
+    .learner_take = rv_sql_learner_lease_take,
+    .learner_leave = rv_sql_learner_lease_leave,
+};
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
 ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char *path, int32_t busy_timeout_ms,
                                 struct ruvllm_error *err)
 {
-    struct rv_store_db *db = rv_calloc(1, sizeof(*db));
+    struct rv_sqlite_db *db = rv_calloc(1, sizeof(*db));
     ruvllm_status rc;
     int code;
 
     *out = NULL;
     if (!db)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
+    db->base.sql = &engine;
+    db->news_seen = -1;
     if (!sqlite3_threadsafe()) {
         rc = rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_STORAGE, "this SQLite was built for a single thread");
         goto fail;
@@ -110,25 +274,18 @@ ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char *path, int3
     if (code == SQLITE_OK)
         code = configure(db->handle, busy_timeout_ms);
     if (code != SQLITE_OK) {
-        rc = rv_sqlite_db_fail(db, code, "open the database", err);
+        rc = rv_sqlite_db_fail(&db->base, code, "open the database", err);
         goto fail;
     }
     lower_limits(db->handle);
-    rc = rv_sqlite_db_run(db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", "prepare the connection", err);
+    rc = run(&db->base, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", "prepare the connection", err);
     if (rc)
         goto fail;
-    *out = db;
+    *out = &db->base;
     return RUVLLM_OK;
 fail:
-    rv_sqlite_db_close(db);
+    close_db(&db->base);
     return rc;
-}
-
-static void pause_a_millisecond(void)
-{
-    struct timespec pause = {.tv_nsec = 1000000};
-
-    nanosleep(&pause, NULL);
 }
 
 /* Going over to WAL needs the file alone, and SQLite does not wait for that by itself: two processes may come at once.
@@ -139,10 +296,10 @@ static ruvllm_status use_wal(struct rv_store_db *db, int32_t busy_timeout_ms, st
     ruvllm_status rc;
 
     for (;;) {
-        rc = rv_sqlite_db_run(db, "PRAGMA journal_mode=WAL", "use a write-ahead log", err);
+        rc = run(db, "PRAGMA journal_mode=WAL", "use a write-ahead log", err);
         if (rc != RUVLLM_BUSY || rv_clock_us() >= deadline)
             return rc;
-        pause_a_millisecond();
+        pause_ms(1);
     }
 }
 
@@ -156,34 +313,16 @@ ruvllm_status rv_sqlite_db_settle(struct rv_store_db *db, int32_t busy_timeout_m
      * Not before the log is there: it reads the schema, which somebody else may just be making.
      */
     if (!rc)
-        rc = rv_sqlite_db_run(db, "PRAGMA synchronous=FULL; PRAGMA cache_size=-512", "prepare the connection", err);
+        rc = run(db, "PRAGMA synchronous=FULL; PRAGMA cache_size=-512", "prepare the connection", err);
     if (rc)
         return rc;
-    code = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    code = sqlite3_db_config(rv_sqlite_db_of(db)->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(db, code, "prepare the connection", err);
 }
 
-void rv_sqlite_db_close(struct rv_store_db *db)
+ruvllm_status rv_sqlite_db_leave_log(struct rv_store_db *db, int32_t max_pages, struct ruvllm_error *err)
 {
-    if (!db)
-        return;
-    for (size_t i = 0; i < db->n_statements; i++)
-        sqlite3_finalize(db->statements[i].made);
-    sqlite3_close(db->handle);
-    rv_free(db);
-}
+    int code = sqlite3_wal_autocheckpoint(rv_sqlite_db_of(db)->handle, max_pages);
 
-ruvllm_status rv_sqlite_db_begin(struct rv_store_db *db, struct ruvllm_error *err)
-{
-    return rv_sqlite_db_run(db, "BEGIN IMMEDIATE", "begin to write", err);
-}
-
-ruvllm_status rv_sqlite_db_end(struct rv_store_db *db, ruvllm_status rc, struct ruvllm_error *err)
-{
-    if (!rc)
-        rc = rv_sqlite_db_run(db, "COMMIT", "write to the disk", err);
-    /* A failure may have rolled back by itself; doing so again is an error nobody needs to hear of. */
-    if (rc && !sqlite3_get_autocommit(db->handle))
-        (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
+    return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(db, code, "prepare the connection", err);
 }

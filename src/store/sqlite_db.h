@@ -1,25 +1,24 @@
 /*
- * One connection to a SQLite database: how it is opened, its statements, its transactions, and what its failures mean.
- * The files sqlite_keys.c, sqlite_witness.c and sqlite_sessions.c hold the SQL; store_sqlite.c makes a backend of them.
- *
- * Every SQL text is a constant of the program: values get into it by binding alone (check_source.py holds us to it).
+ * SQLite as an engine: how a connection is opened, its statements, its transactions, and what its failures mean.
  */
 #ifndef RV_STORE_SQLITE_DB_H
 #define RV_STORE_SQLITE_DB_H
 
-#include "store/store_ops.h"
+#include "store/sql_db.h"
 
 #include <sqlite3.h>
 
-enum { RV_SQLITE_STATEMENTS_MAX = 24 };
+enum { RV_SQLITE_STATEMENTS_MAX = 64 };
 
-struct rv_store_db {
+struct rv_sqlite_db {
+    struct rv_store_db base; // first: what others hold is a pointer to it
     sqlite3 *handle;
     struct {
         const char *sql; // the constant it was made from: compared as a pointer
         sqlite3_stmt *made;
     } statements[RV_SQLITE_STATEMENTS_MAX]; // kept from call to call
     size_t n_statements;
+    int64_t news_seen; // how many times generations had changed at the last look; -1: never looked
 };
 
 /*
@@ -30,18 +29,13 @@ RV_CHECKED ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char 
                                            struct ruvllm_error *err);
 /* WAL, full synchronisation, checkpoint on close: from here on it is ours. */
 RV_CHECKED ruvllm_status rv_sqlite_db_settle(struct rv_store_db *db, int32_t busy_timeout_ms, struct ruvllm_error *err);
-/* NULL is fine. */
-void rv_sqlite_db_close(struct rv_store_db *db);
 
+/* Commits of this connection bring the write-ahead log into the file when it has `max_pages`, and not at 1000. */
+RV_CHECKED ruvllm_status rv_sqlite_db_leave_log(struct rv_store_db *db, int32_t max_pages, struct ruvllm_error *err);
+
+/* What of a connection is SQLite's. */
+struct rv_sqlite_db *rv_sqlite_db_of(struct rv_store_db *db);
 /* Reports a failure of SQLite: `code` is what it returned, `doing` a verb and its object ("read a key"). */
 ruvllm_status rv_sqlite_db_fail(struct rv_store_db *db, int code, const char *doing, struct ruvllm_error *err);
-
-/* Runs constant SQL that takes no values and gives no rows. */
-RV_CHECKED ruvllm_status rv_sqlite_db_run(struct rv_store_db *db, const char *sql, const char *doing,
-                                          struct ruvllm_error *err);
-/* Takes the right to write at once, so that a transaction never fails halfway because another process writes. */
-RV_CHECKED ruvllm_status rv_sqlite_db_begin(struct rv_store_db *db, struct ruvllm_error *err);
-/* Ends what begin began: all of it is on the disk when `rc` is OK and this is; otherwise none. Returns the failure. */
-RV_CHECKED ruvllm_status rv_sqlite_db_end(struct rv_store_db *db, ruvllm_status rc, struct ruvllm_error *err);
 
 #endif

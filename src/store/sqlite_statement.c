@@ -1,13 +1,12 @@
-/*
- * Statements are kept because preparing costs more than running. What comes out of a file is judged here: types,
- * lengths and ranges, whatever the table's own constraints say, since a damaged file need not honour them.
- */
+/* Statements are kept with their connection because preparing costs more than running. */
 #include "store/sqlite_statement.h"
+
+#include "store/sqlite_db.h"
 
 #include <string.h>
 
 /* The kept statement of a constant; NULL when there is none yet. */
-static sqlite3_stmt *find(const struct rv_store_db *db, const char *sql)
+static sqlite3_stmt *find(const struct rv_sqlite_db *db, const char *sql)
 {
     for (size_t i = 0; i < db->n_statements; i++) {
         if (db->statements[i].sql == sql)
@@ -16,160 +15,113 @@ static sqlite3_stmt *find(const struct rv_store_db *db, const char *sql)
     return NULL;
 }
 
-static int make(struct rv_store_db *db, const char *sql, sqlite3_stmt **out)
+/* "$7" is a name to SQLite: its number is when it appeared first. Ours appear in order, or other values would be meant.
+ */
+static bool is_in_order(sqlite3_stmt *made)
+{
+    for (int i = 1; i <= sqlite3_bind_parameter_count(made); i++) {
+        const char name[] = {'$', (char)('0' + (i < 10 ? i : i / 10)), i < 10 ? '\0' : (char)('0' + i % 10), '\0'};
+        const char *given = sqlite3_bind_parameter_name(made, i);
+
+        if (!given || strcmp(given, name) != 0)
+            return false;
+    }
+    return true;
+}
+
+static int make(struct rv_sqlite_db *db, const char *sql, sqlite3_stmt **out)
 {
     int code = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
 
     if (code != SQLITE_OK)
         return code;
+    RV_ASSERT(is_in_order(*out));
     RV_ASSERT(db->n_statements < RV_SQLITE_STATEMENTS_MAX); // as many as there are constants
     db->statements[db->n_statements].sql = sql;
     db->statements[db->n_statements++].made = *out;
     return SQLITE_OK;
 }
 
-ruvllm_status rv_sqlite_statement_begin(struct rv_sqlite_statement *s, struct rv_store_db *db, const char *sql,
-                                        const char *doing, struct ruvllm_error *err)
+ruvllm_status rv_sqlite_statement_start(struct rv_sql_statement *s, struct ruvllm_error *err)
 {
-    int code = SQLITE_OK;
+    struct rv_sqlite_db *db = rv_sqlite_db_of(s->db);
+    sqlite3_stmt *made = find(db, s->sql);
+    int code = made ? SQLITE_OK : make(db, s->sql, &made);
 
-    *s = (struct rv_sqlite_statement){.db = db, .doing = doing, .i_bind = 1, .made = find(db, sql)};
-    if (!s->made)
-        code = make(db, sql, &s->made);
-    return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(db, code, doing, err);
+    s->made = made;
+    return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(s->db, code, s->doing, err);
 }
 
-void rv_sqlite_statement_end(struct rv_sqlite_statement *s)
+void rv_sqlite_statement_stop(struct rv_sql_statement *s)
 {
     sqlite3_reset(s->made); // repeats the failure of the last step, which was reported then
     sqlite3_clear_bindings(s->made);
 }
 
-static void note(struct rv_sqlite_statement *s, int code)
+static int bind(sqlite3_stmt *made, int i, const struct rv_sql_value *value)
 {
-    if (s->code == SQLITE_OK)
-        s->code = code;
+    switch (value->type) {
+    case RV_SQL_INT:
+        return sqlite3_bind_int64(made, i, value->number);
+    case RV_SQL_REAL:
+        return sqlite3_bind_double(made, i, value->real);
+    case RV_SQL_TEXT:
+        return sqlite3_bind_text64(made, i, value->data, value->len, SQLITE_STATIC, SQLITE_UTF8);
+    case RV_SQL_BLOB:
+        return sqlite3_bind_blob64(made, i, value->data, value->len, SQLITE_STATIC);
+    }
+    return SQLITE_MISUSE;
 }
 
-void rv_sqlite_statement_bind_str(struct rv_sqlite_statement *s, const char *text, size_t len)
+ruvllm_status rv_sqlite_statement_step(struct rv_sql_statement *s, bool *has_row, struct ruvllm_error *err)
 {
-    note(s, sqlite3_bind_text64(s->made, s->i_bind++, text, len, SQLITE_STATIC, SQLITE_UTF8));
-}
+    sqlite3 *handle = rv_sqlite_db_of(s->db)->handle;
+    int code = SQLITE_OK;
 
-void rv_sqlite_statement_bind_text(struct rv_sqlite_statement *s, const char *text)
-{
-    rv_sqlite_statement_bind_str(s, text, text ? strlen(text) : 0);
-}
-
-void rv_sqlite_statement_bind_blob(struct rv_sqlite_statement *s, const void *data, size_t len)
-{
-    note(s, sqlite3_bind_blob64(s->made, s->i_bind++, data, len, SQLITE_STATIC));
-}
-
-void rv_sqlite_statement_bind_int(struct rv_sqlite_statement *s, int64_t value)
-{
-    note(s, sqlite3_bind_int64(s->made, s->i_bind++, value));
-}
-
-void rv_sqlite_statement_bind_real(struct rv_sqlite_statement *s, double value)
-{
-    note(s, sqlite3_bind_double(s->made, s->i_bind++, value));
-}
-
-ruvllm_status rv_sqlite_statement_step(struct rv_sqlite_statement *s, bool *has_row, struct ruvllm_error *err)
-{
-    int code = s->code;
-
-    *has_row = false;
-    s->i_column = 0;
+    for (int i = 0; !s->is_begun && code == SQLITE_OK && i < s->n_values; i++)
+        code = bind(s->made, i + 1, &s->values[i]);
+    s->is_begun = true;
     if (code == SQLITE_OK)
         code = sqlite3_step(s->made);
     *has_row = code == SQLITE_ROW;
-    if (code == SQLITE_ROW || code == SQLITE_DONE)
-        return RUVLLM_OK;
-    return rv_sqlite_db_fail(s->db, code, s->doing, err);
-}
-
-ruvllm_status rv_sqlite_statement_run(struct rv_sqlite_statement *s, struct ruvllm_error *err)
-{
-    bool has_row;
-    ruvllm_status rc = rv_sqlite_statement_step(s, &has_row, err);
-
-    rv_sqlite_statement_end(s);
-    s->i_bind = 1;
-    return rc;
-}
-
-const char *rv_sqlite_statement_str(struct rv_sqlite_statement *s, size_t max, size_t *len)
-{
-    int i = s->i_column++;
-    bool is_text = sqlite3_column_type(s->made, i) == SQLITE_TEXT;
-    const char *text = is_text ? (const char *)sqlite3_column_text(s->made, i) : NULL;
-
-    *len = text ? (size_t)sqlite3_column_bytes(s->made, i) : 0;
-    if (text && *len <= max && !memchr(text, '\0', *len))
-        return text;
-    *len = 0;
-    s->is_broken = true;
-    return NULL;
-}
-
-void rv_sqlite_statement_text(struct rv_sqlite_statement *s, char *out, size_t max)
-{
-    size_t len;
-    const char *text = rv_sqlite_statement_str(s, max, &len);
-
-    if (len)
-        memcpy(out, text, len);
-    out[len] = '\0';
-}
-
-void rv_sqlite_statement_blob(struct rv_sqlite_statement *s, void *out, size_t len)
-{
-    int i = s->i_column++;
-    const void *data = sqlite3_column_blob(s->made, i);
-
-    if (data && (size_t)sqlite3_column_bytes(s->made, i) == len)
-        memcpy(out, data, len);
-    else
-        s->is_broken = true;
-}
-
-int64_t rv_sqlite_statement_int(struct rv_sqlite_statement *s)
-{
-    int i = s->i_column++;
-
-    if (sqlite3_column_type(s->made, i) != SQLITE_INTEGER)
-        s->is_broken = true;
-    return sqlite3_column_int64(s->made, i);
-}
-
-int32_t rv_sqlite_statement_int32(struct rv_sqlite_statement *s)
-{
-    int64_t value = rv_sqlite_statement_int(s);
-
-    if (value >= 0 && value <= INT32_MAX)
-        return (int32_t)value;
-    s->is_broken = true;
-    return 0;
-}
-
-double rv_sqlite_statement_real(struct rv_sqlite_statement *s)
-{
-    int i = s->i_column++;
-
-    if (sqlite3_column_type(s->made, i) != SQLITE_FLOAT)
-        s->is_broken = true;
-    return sqlite3_column_double(s->made, i);
-}
-
-ruvllm_status rv_sqlite_statement_status(const struct rv_sqlite_statement *s, struct ruvllm_error *err)
-{
-    /* SQLite says that a column could not be had for want of memory only here. */
-    if (s->is_broken && sqlite3_errcode(s->db->handle) == SQLITE_NOMEM)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot %s: out of memory", s->doing);
-    if (s->is_broken)
-        return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_STORAGE, "cannot %s: a row of the database is damaged",
-                            s->doing);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return rv_sqlite_db_fail(s->db, code, s->doing, err);
+    s->db->n_changed = sqlite3_changes(handle);
     return RUVLLM_OK;
+}
+
+static bool is_of_type(int given, enum rv_sql_type wanted)
+{
+    static const int types[] = {[RV_SQL_INT] = SQLITE_INTEGER,
+                                [RV_SQL_REAL] = SQLITE_FLOAT,
+                                [RV_SQL_TEXT] = SQLITE_TEXT,
+                                [RV_SQL_BLOB] = SQLITE_BLOB};
+
+    return given == types[wanted];
+}
+
+/* Bytes of a column; NULL for none is no failure when there are none. */
+static bool bytes_of(struct rv_sql_statement *s, int i, struct rv_sql_value *out)
+{
+    out->data =
+        out->type == RV_SQL_TEXT ? (const void *)sqlite3_column_text(s->made, i) : sqlite3_column_blob(s->made, i);
+    out->len = (size_t)sqlite3_column_bytes(s->made, i);
+    if (out->data)
+        return true;
+    /* SQLite says that a column could not be had for want of memory only here. */
+    s->is_hungry = s->is_hungry || sqlite3_errcode(rv_sqlite_db_of(s->db)->handle) == SQLITE_NOMEM;
+    return !s->is_hungry && out->len == 0;
+}
+
+bool rv_sqlite_statement_column(struct rv_sql_statement *s, int i, struct rv_sql_value *out)
+{
+    if (!is_of_type(sqlite3_column_type(s->made, i), out->type))
+        return false;
+    if (out->type == RV_SQL_INT)
+        out->number = sqlite3_column_int64(s->made, i);
+    else if (out->type == RV_SQL_REAL)
+        out->real = sqlite3_column_double(s->made, i);
+    else
+        return bytes_of(s, i, out);
+    return true;
 }

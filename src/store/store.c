@@ -2,13 +2,26 @@
 #include "store/store.h"
 
 #include "base/alloc.h"
+#include "store/event_writer.h"
+#include "store/key_memory.h"
+#include "store/sql_db.h"
+#include "store/store_path.h"
 #include "store/store_sqlite.h"
 #include "store/store_witness.h"
+#ifdef RUVLLM_POSTGRES
+#include "store/store_postgres.h"
+#endif
 
 #include <string.h>
 
-/* A new kind of store is a table of functions and a line here. */
-static const struct rv_store_ops *const backends[] = {&rv_store_sqlite_ops};
+/* A new kind of store is an engine (sql_db.h) and a line here. */
+static const struct rv_store_backend *const backends[] = {
+    &rv_store_sqlite,
+#ifdef RUVLLM_POSTGRES
+    &rv_store_postgres,
+    &rv_store_postgresql,
+#endif
+};
 
 struct ruvllm_store_params rv_store_params_default(void)
 {
@@ -38,26 +51,29 @@ static bool is_scheme(const char *url, size_t len, const char *name)
 }
 
 /* Two letters and more before a colon are a scheme; everything else is a path. */
-static ruvllm_status choose(const char *url, const struct rv_store_ops **ops, const char **location,
+static ruvllm_status choose(const char *url, const struct rv_store_backend **backend, const char **location,
                             struct ruvllm_error *err)
 {
     size_t len = strspn(url, "abcdefghijklmnopqrstuvwxyz");
 
-    *ops = backends[0];
+    *backend = backends[0];
     *location = url;
     if (len < 2 || url[len] != ':')
         return RUVLLM_OK;
     *location = url + len + 1;
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
-        *ops = backends[i];
-        if (is_scheme(url, len, backends[i]->scheme))
+        *backend = backends[i];
+        if (is_scheme(url, len, backends[i]->scheme)) {
+            if (backends[i]->takes_url)
+                *location = url;
             return RUVLLM_OK;
+        }
     }
     if (is_scheme(url, len, "postgres") || is_scheme(url, len, "postgresql"))
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_STORAGE,
-                            "this version keeps its store in SQLite alone: give the path of a file");
+                            "this build keeps its store in SQLite alone: give the path of a file");
     return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_STORAGE,
-                        "there is no such kind of store: give a path, or 'sqlite:' and a path");
+                        "there is no such kind of store: give a path, 'sqlite:' and a path, or 'postgresql://...'");
 }
 
 struct rv_store_db *rv_store_lock(struct ruvllm_store *store)
@@ -71,35 +87,111 @@ void rv_store_unlock(struct ruvllm_store *store)
     pthread_mutex_unlock(&store->lock);
 }
 
-static ruvllm_status connect_all(struct ruvllm_store *store, const char *location,
-                                 const struct ruvllm_store_params *params, struct ruvllm_error *err)
+ruvllm_status rv_store_connect(struct ruvllm_store *store, enum rv_store_role role, struct rv_store_db **out,
+                               struct ruvllm_error *err)
+{
+    return store->backend->open(out, store->location, role, &store->params, err);
+}
+
+static ruvllm_status connect_all(struct ruvllm_store *store, struct ruvllm_error *err)
 {
     struct rv_store_db *log_db = NULL;
-    ruvllm_status rc = store->ops->open(&store->db, location, RV_STORE_ROLE_FIRST, params, err);
+    ruvllm_status rc = rv_store_connect(store, RV_STORE_ROLE_FIRST, &store->db, err);
 
     if (!rc)
-        rc = store->ops->open(&store->check_db, location, RV_STORE_ROLE_READER, params, err);
+        rc = rv_store_connect(store, RV_STORE_ROLE_READER, &store->check_db, err);
     if (!rc)
-        rc = store->ops->open(&log_db, location, RV_STORE_ROLE_WRITER, params, err);
+        rc = rv_store_connect(store, RV_STORE_ROLE_WRITER, &log_db, err);
     if (rc)
         return rc;
-    rc = rv_store_witness_open(&store->log, store->ops, log_db, params, err);
+    rc = rv_store_witness_open(&store->log, log_db, &store->params, err);
     if (rc)
-        store->ops->close(log_db);
+        rv_sql_db_close(log_db);
     return rc;
+}
+
+/* ---- the event log's connections ----------------------------------------------------------- */
+
+static ruvllm_status start_events(struct ruvllm_store *store, struct ruvllm_error *err)
+{
+    struct rv_store_db *db = NULL, *tidy_db = NULL;
+    struct rv_event_spool *spool = NULL;
+    ruvllm_status rc = rv_store_connect(store, RV_STORE_ROLE_EVENTS, &db, err);
+
+    if (!rc && db->sql->tidy)
+        rc = rv_store_connect(store, RV_STORE_ROLE_WRITER, &tidy_db, err);
+    if (!rc && store->spool_path)
+        rc = rv_event_spool_open(&spool, store->spool_path, &store->params, err);
+    if (!rc)
+        rc = rv_event_writer_open(&store->events, db, tidy_db, spool, err);
+    if (!rc)
+        return RUVLLM_OK;
+    rv_event_spool_close(spool);
+    rv_sql_db_close(tidy_db);
+    rv_sql_db_close(db);
+    return rv_fail_in(err, rc, "cannot open the event log");
+}
+
+ruvllm_status rv_store_events_writer(struct ruvllm_store *store, struct rv_event_writer **out, struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    pthread_mutex_lock(&store->events_lock);
+    if (!store->events)
+        rc = start_events(store, err);
+    *out = store->events;
+    pthread_mutex_unlock(&store->events_lock);
+    return rc;
+}
+
+/* ---- opening and closing ------------------------------------------------------------------- */
+
+/* Copies of what is needed again for later connections. */
+static ruvllm_status keep(struct ruvllm_store *store, const char *location, const struct ruvllm_store_params *params,
+                          struct ruvllm_error *err)
+{
+    char luck[RV_SECRET_TEXT + 1];
+    uint8_t hash[RV_SECRET_BYTES];
+    ruvllm_status rc = RUVLLM_OK;
+
+    rv_secret_make(luck);
+    rv_secret_hash(hash, luck, RV_SECRET_TEXT);
+    memcpy(store->owner, hash, sizeof(store->owner));
+    store->params = *params;
+    store->params.spool_path = NULL; // borrowed
+    store->location = rv_strdup(location);
+    if (store->backend->has_spool && params->spool_path)
+        store->spool_path = rv_strdup(params->spool_path);
+    else if (store->backend->has_spool)
+        rc = rv_store_path_spool(&store->spool_path, err);
+    if (store->backend->has_spool)
+        store->key_memory = rv_key_memory_new();
+    if (!rc && (!store->location || (store->backend->has_spool && !store->key_memory) ||
+                (store->backend->has_spool && !store->spool_path)))
+        rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a store");
+    return rc;
+}
+
+/* A URL may hold a password: only its beginning is repeated. */
+static int shown_len(const char *url)
+{
+    const char *slashes = strstr(url, "://");
+
+    return slashes ? (int)(slashes - url) + 3 : 120;
 }
 
 ruvllm_status rv_store_open(struct ruvllm_store **out, const char *url, const struct ruvllm_store_params *params,
                             struct ruvllm_error *err)
 {
     struct ruvllm_store *store = NULL;
-    const struct rv_store_ops *ops;
+    struct rv_event_writer *events;
+    const struct rv_store_backend *backend;
     const char *location;
     ruvllm_status rc = check_params(params, err);
 
     *out = NULL;
     if (!rc)
-        rc = choose(url, &ops, &location, err);
+        rc = choose(url, &backend, &location, err);
     if (rc)
         goto fail;
     store = rv_calloc(1, sizeof(*store));
@@ -107,27 +199,37 @@ ruvllm_status rv_store_open(struct ruvllm_store **out, const char *url, const st
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a store");
         goto fail;
     }
-    store->ops = ops;
+    store->backend = backend;
     pthread_mutex_init(&store->lock, NULL); // cannot fail with default attributes, here and below
     pthread_mutex_init(&store->check_lock, NULL);
-    rc = connect_all(store, location, params, err);
+    pthread_mutex_init(&store->events_lock, NULL);
+    rc = keep(store, location, params, err);
+    if (!rc)
+        rc = connect_all(store, err);
+    if (!rc && backend->has_spool)
+        rc = rv_store_events_writer(store, &events, err); // what waits in the spool shall not wait for more
     if (rc)
         goto fail;
     *out = store;
     return RUVLLM_OK;
 fail:
     rv_store_close(store);
-    return rv_fail_in(err, rc, "cannot open store '%.120s'", url);
+    return rv_fail_in(err, rc, "cannot open store '%.*s'", shown_len(url), url);
 }
 
 void rv_store_close(struct ruvllm_store *store)
 {
     if (!store)
         return;
+    rv_event_writer_close(store->events);
     rv_store_witness_close(store->log);
-    store->ops->close(store->check_db);
-    store->ops->close(store->db);
+    rv_sql_db_close(store->check_db);
+    rv_sql_db_close(store->db);
+    pthread_mutex_destroy(&store->events_lock);
     pthread_mutex_destroy(&store->check_lock);
     pthread_mutex_destroy(&store->lock);
+    rv_key_memory_free(store->key_memory);
+    rv_free(store->spool_path);
+    rv_free(store->location);
     rv_free(store);
 }

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "store/key_memory.h"
+#include "store/sql_keys.h"
 #include "store/store_name.h"
 #include "store/store_witness.h"
 
@@ -82,7 +84,7 @@ static ruvllm_status add_key(struct ruvllm_store *store, struct rv_store_key *ro
         make_key(key);
         rv_store_name_copy(row->info.id, RV_STORE_KEY_ID_LEN, key + PREFIX_LEN);
         rv_secret_hash(row->hash, key, KEY_LEN);
-        rc = store->ops->key_add(rv_store_lock(store), row, &taken, err);
+        rc = rv_sql_keys_add(rv_store_lock(store), row, &taken, err);
         rv_store_unlock(store);
     }
     if (!rc && taken)
@@ -124,7 +126,7 @@ ruvllm_status rv_store_keys_list(struct ruvllm_store *store, const char *tenant,
     if (!page)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a page of keys");
     while (!rc && go_on && n == PAGE) {
-        rc = store->ops->key_list(rv_store_lock(store), tenant, after, page, PAGE, &n, err);
+        rc = rv_sql_keys_list(rv_store_lock(store), tenant, after, page, PAGE, &n, err);
         rv_store_unlock(store);
         for (size_t i = 0; !rc && go_on && i < n; i++) {
             go_on = fn(user, &page[i].info);
@@ -137,7 +139,7 @@ ruvllm_status rv_store_keys_list(struct ruvllm_store *store, const char *tenant,
 
 ruvllm_status rv_store_keys_count(struct ruvllm_store *store, uint64_t *n, struct ruvllm_error *err)
 {
-    ruvllm_status rc = store->ops->key_count(rv_store_lock(store), now_seconds(), n, err);
+    ruvllm_status rc = rv_sql_keys_count(rv_store_lock(store), now_seconds(), n, err);
 
     rv_store_unlock(store);
     return rc;
@@ -150,7 +152,7 @@ ruvllm_status rv_store_keys_revoke(struct ruvllm_store *store, const char *id, s
 
     if (rc)
         return rc;
-    rc = store->ops->key_revoke(rv_store_lock(store), id, now_seconds(), &found, err);
+    rc = rv_sql_keys_revoke(rv_store_lock(store), id, now_seconds(), &found, err);
     rv_store_unlock(store);
     if (!rc && !found)
         rc = rv_fail(err, RUVLLM_NOT_FOUND, "there is no key '%s'", id);
@@ -162,6 +164,27 @@ static ruvllm_key_verdict judge(const struct ruvllm_key_info *info, int64_t now)
     if (info->revoked)
         return RUVLLM_KEY_REVOKED;
     return info->expires && info->expires <= now ? RUVLLM_KEY_EXPIRED : RUVLLM_KEY_VALID;
+}
+
+/* With check_lock held: the key as the database has it or, while that is away, as it had it a few minutes ago. */
+static ruvllm_status find_key(struct ruvllm_store *store, const uint8_t hash[RV_SECRET_BYTES], struct rv_store_key *row,
+                              bool *found, struct ruvllm_error *err)
+{
+    struct ruvllm_error failure = {0};
+    ruvllm_status rc = rv_sql_keys_find(store->check_db, hash, row, found, &failure);
+
+    if (store->key_memory && !rc && *found)
+        rv_key_memory_put(store->key_memory, row, rv_clock_us());
+    else if (store->key_memory && !rc)
+        rv_key_memory_drop(store->key_memory, hash);
+    else if (store->key_memory && rv_sql_db_is_lost(store->check_db) &&
+             rv_key_memory_find(store->key_memory, hash, rv_clock_us(), row)) {
+        *found = true;
+        return RUVLLM_OK;
+    }
+    if (rc && err)
+        *err = failure;
+    return rc;
 }
 
 ruvllm_status rv_store_keys_check(struct ruvllm_store *store, const char *key, size_t key_len,
@@ -178,7 +201,7 @@ ruvllm_status rv_store_keys_check(struct ruvllm_store *store, const char *key, s
         return RUVLLM_OK;
     rv_secret_hash(hash, key, key_len);
     pthread_mutex_lock(&store->check_lock);
-    rc = store->ops->key_find(store->check_db, hash, &row, &found, err);
+    rc = find_key(store, hash, &row, &found, err);
     pthread_mutex_unlock(&store->check_lock);
     /* The index compares byte by byte; what it finds is judged by a comparison that tells nothing by its time. */
     if (rc || !found || !rv_secret_is_equal(row.hash, hash))

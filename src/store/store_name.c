@@ -2,7 +2,7 @@
 #include "store/store_name.h"
 
 #include "base/utf8.h"
-#include "store/store_ops.h"
+#include "store/store_rows.h"
 
 #include <string.h>
 
@@ -55,6 +55,14 @@ ruvllm_status rv_store_name_snapshot(const char *text, struct ruvllm_error *err)
     return rv_fail(err, RUVLLM_INVALID,
                    "a snapshot is named by up to %d letters (A-Z, a-z), digits, '.', '_' or '-', and no '.' first",
                    RV_STORE_SNAPSHOT_MAX);
+}
+
+ruvllm_status rv_store_name_policy(const char *text, struct ruvllm_error *err)
+{
+    if (is_name(text, 1, RV_STORE_POLICY_MAX, "._-"))
+        return RUVLLM_OK;
+    return rv_fail(err, RUVLLM_INVALID, "a policy is named by 1 to %d letters (A-Z, a-z), digits, '.', '_' or '-'",
+                   RV_STORE_POLICY_MAX);
 }
 
 /* Neither broken UTF-8 nor anything a terminal would obey. */

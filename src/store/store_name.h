@@ -15,6 +15,7 @@ RV_CHECKED ruvllm_status rv_store_name_key_id(const char *text, struct ruvllm_er
 RV_CHECKED ruvllm_status rv_store_name_session(const char *text, struct ruvllm_error *err);
 /* A file's name without a folder, or "". */
 RV_CHECKED ruvllm_status rv_store_name_snapshot(const char *text, struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_store_name_policy(const char *text, struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_store_name_text(const char *text, size_t max, const char *what, struct ruvllm_error *err);
 
 /* Copies a text that is known to be at most `max` bytes; `out` has room for one more. NULL gives "". */

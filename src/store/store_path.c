@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-ruvllm_status rv_store_path_default(char **out, struct ruvllm_error *err)
+/* A file of this user's state. */
+static ruvllm_status state_path(const char *name, char **out, struct ruvllm_error *err)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     struct rv_buf path;
@@ -34,12 +35,23 @@ ruvllm_status rv_store_path_default(char **out, struct ruvllm_error *err)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_STORAGE,
                             "cannot tell where the store is: neither XDG_STATE_HOME nor HOME is set; give its path");
     }
-    rv_buf_add_str(&path, "/ruvllm/ruvllm.db");
+    rv_buf_add_str(&path, "/ruvllm/");
+    rv_buf_add_str(&path, name);
     rc = rv_buf_status(&path, "the path of the store", err);
     if (!rc)
         *out = rv_buf_take(&path, NULL);
     rv_buf_release(&path);
     return rc;
+}
+
+ruvllm_status rv_store_path_default(char **out, struct ruvllm_error *err)
+{
+    return state_path("ruvllm.db", out, err);
+}
+
+ruvllm_status rv_store_path_spool(char **out, struct ruvllm_error *err)
+{
+    return state_path("spool.db", out, err);
 }
 
 /* The folders of `path`, which is changed on the way and as it was in the end. */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "store/sql_sessions.h"
 #include "store/store_name.h"
 
 #include <string.h>
@@ -58,7 +59,7 @@ ruvllm_status rv_store_sessions_put(struct ruvllm_store *store, const struct ruv
     whole.title = or_empty(session->title);
     whole.snapshot = or_empty(session->snapshot);
     whole.messages = or_empty(session->messages);
-    rc = store->ops->session_put(rv_store_lock(store), &whole, rv_clock_unix_us(), err);
+    rc = rv_sql_sessions_put(rv_store_lock(store), &whole, rv_clock_unix_us(), err);
     rv_store_unlock(store);
     return rc;
 }
@@ -76,7 +77,7 @@ ruvllm_status rv_store_sessions_get(struct ruvllm_store *store, const char *tena
     *out = NULL;
     if (rc)
         return rc;
-    rc = store->ops->session_get(rv_store_lock(store), tenant, id, out, err);
+    rc = rv_sql_sessions_get(rv_store_lock(store), tenant, id, out, err);
     rv_store_unlock(store);
     return rc || *out ? rc : none(id, err);
 }
@@ -120,8 +121,8 @@ ruvllm_status rv_store_sessions_list(struct ruvllm_store *store, const char *ten
     rows = rv_calloc((size_t)limit, sizeof(*rows));
     if (!rows)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %d rows", limit);
-    rc = store->ops->session_list(rv_store_lock(store), tenant, before_us ? before_us : INT64_MAX, or_empty(before_id),
-                                  limit, rows, &n, err);
+    rc = rv_sql_sessions_list(rv_store_lock(store), tenant, before_us ? before_us : INT64_MAX, or_empty(before_id),
+                              limit, rows, &n, err);
     rv_store_unlock(store);
     for (size_t i = 0; !rc && i < n; i++) {
         if (!fn(user, session_of(&rows[i], tenant)))
@@ -139,7 +140,7 @@ ruvllm_status rv_store_sessions_delete(struct ruvllm_store *store, const char *t
 
     if (rc)
         return rc;
-    rc = store->ops->session_delete(rv_store_lock(store), tenant, id, &found, err);
+    rc = rv_sql_sessions_delete(rv_store_lock(store), tenant, id, &found, err);
     rv_store_unlock(store);
     return rc || found ? rc : none(id, err);
 }

@@ -1,11 +1,15 @@
-/* SQLite as a store: opening a connection for its role, and the table of what it can do. */
+/* SQLite as a store: opening a connection for its role, and its line in the list of backends. */
 #include "store/store_sqlite.h"
 
 #include "store/migration.h"
-#include "store/sqlite_keys.h"
-#include "store/sqlite_sessions.h"
-#include "store/sqlite_witness.h"
+#include "store/sqlite_db.h"
 #include "store/store_path.h"
+
+/*
+ * The connection that writes events leaves it to others to bring the write-ahead log into the file, unless that has
+ * 64 MiB: a commit that does so takes many times as long as one that does not, and somebody waits for it.
+ */
+enum { LOG_PAGES_MAX = 16384 };
 
 /* The look at the version comes before anything is written. */
 static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, const struct ruvllm_store_params *params,
@@ -19,7 +23,9 @@ static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, co
     if (!rc && role == RV_STORE_ROLE_FIRST)
         rc = rv_migration_run(db, rv_migration_newest(), err);
     if (!rc && role == RV_STORE_ROLE_READER)
-        rc = rv_sqlite_db_run(db, "PRAGMA query_only=ON", "prepare the connection", err);
+        rc = rv_sql_db_run(db, "PRAGMA query_only=ON", "prepare the connection", err);
+    if (!rc && role == RV_STORE_ROLE_EVENTS)
+        rc = rv_sqlite_db_leave_log(db, LOG_PAGES_MAX, err);
     return rc;
 }
 
@@ -41,26 +47,13 @@ static ruvllm_status sqlite_open(struct rv_store_db **out, const char *location,
         return rc;
     rc = prepare(db, role, params, err);
     if (rc)
-        rv_sqlite_db_close(db);
+        rv_sql_db_close(db);
     else
         *out = db;
     return rc;
 }
 
-const struct rv_store_ops rv_store_sqlite_ops = {
+const struct rv_store_backend rv_store_sqlite = {
     .scheme = "sqlite",
     .open = sqlite_open,
-    .close = rv_sqlite_db_close,
-    .key_add = rv_sqlite_keys_add,
-    .key_find = rv_sqlite_keys_find,
-    .key_list = rv_sqlite_keys_list,
-    .key_count = rv_sqlite_keys_count,
-    .key_revoke = rv_sqlite_keys_revoke,
-    .witness_write = rv_sqlite_witness_write,
-    .witness_query = rv_sqlite_witness_query,
-    .witness_prune = rv_sqlite_witness_prune,
-    .session_put = rv_sqlite_sessions_put,
-    .session_get = rv_sqlite_sessions_get,
-    .session_list = rv_sqlite_sessions_list,
-    .session_delete = rv_sqlite_sessions_delete,
 };

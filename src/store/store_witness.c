@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/sql_witness.h"
 #include "store/store.h"
 #include "store/store_name.h"
 #include "store/witness_ring.h"
@@ -20,7 +21,6 @@
 enum { TOUCHES_MAX = 256, PRUNE_BATCH = 1000 };
 
 struct rv_store_log {
-    const struct rv_store_ops *ops;
     struct rv_store_db *db; // the writer's, as batch and touched
     struct rv_store_witness *batch;
     struct rv_store_touch touched[TOUCHES_MAX];
@@ -99,7 +99,7 @@ static void write_round(struct rv_store_log *log)
     log->n_touches = 0;
     pthread_mutex_unlock(&log->lock);
     if (n || n_touches)
-        rc = log->ops->witness_write(log->db, log->batch, n, log->touched, n_touches, &failure);
+        rc = rv_sql_witness_write(log->db, log->batch, n, log->touched, n_touches, &failure);
     pthread_mutex_lock(&log->lock);
     log->failure = failure;
     if (rc) {
@@ -164,7 +164,7 @@ static ruvllm_status start(struct rv_store_log *log, const struct ruvllm_store_p
     return failed ? rv_fail_errno(err, failed, "cannot start the writer of the witness log") : RUVLLM_OK;
 }
 
-ruvllm_status rv_store_witness_open(struct rv_store_log **out, const struct rv_store_ops *ops, struct rv_store_db *db,
+ruvllm_status rv_store_witness_open(struct rv_store_log **out, struct rv_store_db *db,
                                     const struct ruvllm_store_params *params, struct ruvllm_error *err)
 {
     struct rv_store_log *log = rv_calloc(1, sizeof(*log));
@@ -174,7 +174,6 @@ ruvllm_status rv_store_witness_open(struct rv_store_log **out, const struct rv_s
     *out = NULL;
     if (!log)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a witness log");
-    log->ops = ops;
     log->db = db;
     log->flush_us = (int64_t)params->witness_flush_ms * 1000;
     pthread_mutex_init(&log->lock, NULL);
@@ -202,7 +201,7 @@ void rv_store_witness_close(struct rv_store_log *log)
     pthread_join(log->thread, NULL);
     if (log->ring.n)
         rv_log(RUVLLM_LOG_ERROR, "%zu entries of the witness log are lost: %s", log->ring.n, log->failure.message);
-    log->ops->close(log->db);
+    rv_sql_db_close(log->db);
     release(log);
 }
 
@@ -365,7 +364,7 @@ ruvllm_status rv_store_witness_query(struct ruvllm_store *store, const struct ru
     rows = rv_calloc((size_t)filter->limit, sizeof(*rows));
     if (!rows)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %d rows", filter->limit);
-    rc = store->ops->witness_query(rv_store_lock(store), filter, rows, &n, err);
+    rc = rv_sql_witness_query(rv_store_lock(store), filter, rows, &n, err);
     rv_store_unlock(store);
     for (size_t i = 0; !rc && i < n; i++) {
         if (!fn(user, entry_of(&rows[i])))
@@ -386,7 +385,7 @@ ruvllm_status rv_store_witness_prune(struct ruvllm_store *store, int32_t days, u
         return rv_fail(err, RUVLLM_INVALID, "'days' is negative");
     /* In pieces, so that others get their turn. */
     while (!rc && n == PRUNE_BATCH) {
-        rc = store->ops->witness_prune(rv_store_lock(store), before_us, PRUNE_BATCH, &n, err);
+        rc = rv_sql_witness_prune(rv_store_lock(store), before_us, PRUNE_BATCH, &n, err);
         rv_store_unlock(store);
         all += n;
     }

@@ -8,7 +8,7 @@
 #ifndef RV_STORE_STORE_WITNESS_H
 #define RV_STORE_STORE_WITNESS_H
 
-#include "store/store_ops.h"
+#include "store/store_rows.h"
 
 enum { RV_STORE_LOG_BATCH = 256 }; // entries of one transaction
 
@@ -16,9 +16,8 @@ struct ruvllm_store;
 struct rv_store_log;
 
 /* Starts the writer, to which `db` belongs from now on. On failure *out is NULL and `db` is still the caller's. */
-RV_CHECKED ruvllm_status rv_store_witness_open(struct rv_store_log **out, const struct rv_store_ops *ops,
-                                               struct rv_store_db *db, const struct ruvllm_store_params *params,
-                                               struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_store_witness_open(struct rv_store_log **out, struct rv_store_db *db,
+                                               const struct ruvllm_store_params *params, struct ruvllm_error *err);
 /* Writes what waits and stops; what cannot be written is lost, and the log sink is told. Accepts NULL. */
 void rv_store_witness_close(struct rv_store_log *log);
 

@@ -2,7 +2,7 @@
 #ifndef RV_STORE_WITNESS_RING_H
 #define RV_STORE_WITNESS_RING_H
 
-#include "store/store_ops.h"
+#include "store/store_rows.h"
 
 struct rv_witness_ring {
     struct rv_store_witness *rows;

@@ -18,8 +18,8 @@ DATA = os.environ.get("RUVLLM_TEST_DATA", os.path.join(SOURCE, "..", "shared", "
 STORIES_TINY = os.path.join(DATA, "models", "stories260K.gguf")
 STORIES = os.path.join(DATA, "models", "stories15M-f16.gguf")
 MINIMIND = os.path.join(DATA, "models", "minimind2-26m-f16.gguf")
-COMMANDS = ["run", "chat", "serve", "pull", "list", "rm", "info", "tokenize", "perplexity", "bench", "quantize", "push",
-            "key", "witness", "doctor", "version", "help"]
+COMMANDS = ["run", "chat", "serve", "pull", "list", "rm", "info", "tokenize", "perplexity", "bench", "quantize", "adapter",
+            "push", "key", "witness", "doctor", "version", "help"]
 
 
 def environment(**extra):

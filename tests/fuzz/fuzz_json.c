@@ -4,6 +4,7 @@
  * status and a sentence without control characters.
  */
 #include "fuzz_target.h"
+#include "server/api/api_adapter.h"
 #include "server/api/api_json.h"
 #include "server/api/api_request.h"
 
@@ -108,6 +109,22 @@ static void write_logprobs(struct rv_buf *out, const struct rv_api_request *r)
     rv_api_json_int(out, "top_logprobs", r->params.n_logprobs);
 }
 
+static void write_adapters(struct rv_buf *out, const struct rv_api_request *r)
+{
+    if (r->n_adapters == 0)
+        return;
+    rv_api_json_begin(out, "adapter", '[');
+    for (size_t i = 0; i < r->n_adapters; i++) {
+        rv_api_json_begin(out, NULL, '{');
+        rv_api_json_str(out, "id", r->adapters[i].id);
+        rv_api_json_float(out, "weight", r->adapters[i].weight);
+        if (r->adapters[i].generation)
+            rv_api_json_int(out, "generation", r->adapters[i].generation);
+        rv_api_json_end(out, '}');
+    }
+    rv_api_json_end(out, ']');
+}
+
 static void write_params(struct rv_buf *out, const struct rv_api_request *r)
 {
     const struct ruvllm_generate_params *p = &r->params;
@@ -133,6 +150,7 @@ static void write_params(struct rv_buf *out, const struct rv_api_request *r)
         rv_api_json_raw(out, "stream_options", "{\"include_usage\":true}");
     if (r->kind != RV_API_RESPONSE)
         rv_api_json_int(out, "n", r->n);
+    write_adapters(out, r);
 }
 
 static void write_serving(struct rv_buf *out, const struct rv_api_request *r)
@@ -211,6 +229,19 @@ static void check_refusal(ruvllm_status rc, const struct rv_api_error *err)
         RV_ASSERT((unsigned char)err->message[i] >= 0x20 && err->message[i] != 0x7f);
 }
 
+/* The one body that is no request to a model. */
+static void check_adapter_load(const char *body, size_t len)
+{
+    struct rv_api_adapter_load load;
+    struct rv_api_error err;
+    ruvllm_status rc = rv_api_adapter_load_parse(body, len, &load, &err);
+
+    if (rc)
+        check_refusal(rc, &err);
+    else
+        RV_ASSERT(rv_api_adapter_is_id(load.id) && load.path[0] && load.expected >= -1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rv_api_request *request;
@@ -219,6 +250,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0)
         return 0;
+    if (data[0] == 'a') {
+        check_adapter_load((const char *)data + 1, size - 1);
+        return 0;
+    }
     rc = rv_api_request_parse((enum rv_api_kind)(data[0] % (RV_API_TEMPLATE + 1)), (const char *)data + 1, size - 1,
                               &request, &err);
     if (rc) {

@@ -340,7 +340,7 @@ static void piece_vocabularies_give_the_published_ids(void **state)
     (void)state;
     expect_vectors("vocab/ggml/ggml-vocab-llama-spm.gguf", "vocab/ggml/ggml-vocab-llama-spm.gguf", NULL, "spm");
     expect_vectors("vocab/ggml/ggml-vocab-phi-3.gguf", "vocab/ggml/ggml-vocab-phi-3.gguf", &newer, "spm");
-    expect_vectors("vocab/ggml/ggml-vocab-gemma-4.gguf", "vocab/ggml/ggml-vocab-gemma-4.gguf", NULL, "bpe/gemma4");
+    expect_vectors("vocab/ggml/ggml-vocab-gemma-4.gguf", "vocab/ggml/ggml-vocab-gemma-4.gguf", NULL, "spm");
 }
 
 int main(void)

@@ -145,7 +145,7 @@ static float *logits_of(const char *path, const struct rv_adapter_mix *mix)
     struct bed b;
     float *logits;
 
-    open_bed(&b, path, 2);
+    open_bed(&b, path, 1);
     logits = run_sequence(&b, mix);
     close_bed(&b);
     return logits;
@@ -168,16 +168,20 @@ static struct comparison compare(const char *path, const char *merged, const str
     return c;
 }
 
-/* Both the model as it is and all in F32 are compared with the merged one in F32. */
-static void check_merged(const char *path, bool with_head, double bound, double bound_f32)
+/*
+ * The model all in F32 is compared with the merged one in F32, and the model as it is, unless it is quantised: then its
+ * products are rounded in other ways than those of merged weights could be.
+ */
+static void check_merged(const char *path, bool with_head)
 {
+    static const double bound = 1e-5;
     char merged[256], plain[256];
     struct rv_adapter *first, *second;
     struct rv_adapter_mix mix;
     struct comparison c, c32;
     struct bed b;
 
-    open_bed(&b, path, 2);
+    open_bed(&b, path, 1);
     first = new_adapter(&b, 1, 5, 0);
     second = new_adapter(&b, 2, 8, 0);
     mix = (struct rv_adapter_mix){.n_adapters = 2, .adapters = {first, second}, .weights = {1.0f, -0.5f}};
@@ -197,8 +201,9 @@ static void check_merged(const char *path, bool with_head, double bound, double 
     print_message("%s%s: mean KL %.2e, in F32 %.2e, without the adapters %.2e\n", strrchr(path, '/') + 1,
                   with_head ? " with the head's input" : "", c.kl, c32.kl, c32.kl_changed);
     assert_true(c32.kl_changed > 1e-2);
-    assert_true(c.kl >= -1e-9 && c.kl <= bound);
-    assert_true(c32.kl >= -1e-9 && c32.kl <= bound_f32);
+    assert_true(c32.kl >= -1e-9 && c32.kl <= bound);
+    if (rv_gguf_file_main_type(b.model->file)[0] == 'f')
+        assert_true(c.kl >= -1e-9 && c.kl <= bound);
     rv_adapter_unref(first);
     rv_adapter_unref(second);
     close_bed(&b);
@@ -209,11 +214,9 @@ static void check_merged(const char *path, bool with_head, double bound, double 
 static void real_models_compute_what_merged_ones_do(void **state)
 {
     (void)state;
-    check_merged(test_data("models/stories260K.gguf"), false, 1e-5, 1e-5);
-    check_merged(test_data("models/stories15M-f16.gguf"), false, 1e-5, 1e-6);
-    check_merged(test_data("models/stories15M-f16.gguf"), true, 1e-5, 1e-6);
-    check_merged(test_data("models/minimind2-26m-f16.gguf"), false, 1e-5, 1e-6);
-    check_merged(test_data("models/minimind2-26m-f16.gguf"), true, 1e-5, 1e-6);
+    check_merged(test_data("models/stories260K.gguf"), false);
+    check_merged(test_data("models/stories15M-f16.gguf"), false);
+    check_merged(test_data("models/minimind2-26m-f16.gguf"), true);
 }
 
 /* Three matrices or one, biases, norms after and within, one input for both halves: each family's own graph. */
@@ -225,7 +228,7 @@ static void every_family_computes_what_merged_ones_do(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-        check_merged(test_model(families[i]), strstr(families[i], "gemma") == NULL, 1e-3, 1e-5);
+        check_merged(test_model(families[i]), strstr(families[i], "gemma") == NULL);
 }
 
 /* ---- many sequences ---------------------------------------------------------------------------- */
@@ -334,10 +337,10 @@ static void check_crowd(const char *path, int32_t n_threads)
 static void a_row_in_a_crowd_is_what_it_is_alone(void **state)
 {
     (void)state;
-    check_crowd(test_data("models/stories15M-f16.gguf"), 2);
-    check_crowd(test_data("models/stories260K.gguf"), 1);
+    check_crowd(test_data("models/stories15M-f16.gguf"), 1);
+    check_crowd(test_data("models/stories260K.gguf"), 2);
     check_crowd(test_model("synth-phi3.gguf"), 2);
-    check_crowd(test_model("minimind2-26m-q4_k_m.gguf"), 2);
+    check_crowd(test_model("minimind2-26m-q4_k_m.gguf"), 1);
 }
 
 /* ---- gates ------------------------------------------------------------------------------------- */
@@ -402,7 +405,7 @@ static void gates_weigh_adapters_by_the_token(void **state)
     free(want);
     free(have);
     gates[NUMBER] = 1e8f;
-    for (int32_t token = 100; token < 120; token++) {
+    for (int32_t token = 300; token < 1000; token += 37) {
         bool is_first = embedding_at(&b, token, NUMBER) > 0;
 
         chosen = half;
@@ -436,11 +439,11 @@ static void stacked_adapters_compute_what_our_nodes_do(void **state)
 
     (void)state;
     for (int p = 0; p < 2; p++) {
-        open_bed(&ours, paths[p], 2);
-        open_bed_with(&stacked, paths[p], 2, true);
+        open_bed(&ours, paths[p], 1);
+        open_bed_with(&stacked, paths[p], 1, true);
         for (int i = 0; i < N_ADAPTERS; i++)
             adapters[i] = new_adapter(&ours, (uint64_t)i + 50, i % 5 * 3, i % 2 ? 2 : i % 5 == 0);
-        for (int round = 0; round < 6; round++) {
+        for (int round = 0; round < 4; round++) {
             struct divergence sum = {0};
             float *want, *have;
 

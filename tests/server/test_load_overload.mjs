@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { address, ask, figure, full, metrics, now, percentile, pick, residentBytes, sanitized, sleep, small, threads } from "./load.mjs";
+import { address, ask, figure, full, median, metrics, now, percentile, pick, residentBytes, sanitized, sleep, small } from "./load.mjs";
 import { Server } from "./server.mjs";
 
 const sequences = 8;
@@ -12,7 +12,7 @@ const body = { model: "text", prompt: "Once upon a time", max_tokens: 64, ignore
 
 let server, where;
 before(async () => {
-    server = await Server.start([`text=${small}`, "--threads", threads, "--max-sequences", String(sequences), "--max-queue", String(queue), "--log-level", "error"]);
+    server = await Server.start([`text=${small}`, "--threads", "1", "--max-sequences", String(sequences), "--max-queue", String(queue), "--log-level", "error"]);
     where = address(server);
 });
 after(async () => assert.deepEqual(await server.stop(), { code: 0, signal: null }));
@@ -42,16 +42,27 @@ async function load(n, ms, pause) {
 
 describe("overload", () => {
     it("is refused at once and costs nobody else", async () => {
+        const rounds = pick(1, 5);
+        const over = { done: 0, refused: [], noRetryAfter: 0, other: {} };
+        const rates = { peak: [], over: [] };
         await load(sequences, 500, 0);
-        const peak = await load(sequences, pick(3000, 20000), 0);
         const bytes = residentBytes(server.child.pid);
-        // Ten times as many as are computed at once.
-        const over = await load(10 * sequences, seconds * 1000, 400);
+        // In turns: the machine's own speed changes from minute to minute. Ten times as many as are computed at once.
+        for (let i = 0; i < rounds; i++) {
+            rates.peak.push((await load(sequences, pick(3000, 8000), 0)).rate);
+            const seen = await load(10 * sequences, (seconds / rounds) * 1000, 400);
+            rates.over.push(seen.rate);
+            over.done += seen.done;
+            over.refused.push(...seen.refused);
+            over.noRetryAfter += seen.noRetryAfter;
+            Object.assign(over.other, seen.other);
+        }
+        const share = median(rates.over.map((rate, i) => rate / rates.peak[i]));
         const more = residentBytes(server.child.pid) - bytes;
         figure("overload_seconds", seconds);
-        figure("overload_peak_tokens_per_second", peak.rate);
-        figure("overload_tokens_per_second", over.rate);
-        figure("overload_goodput_share", over.rate / peak.rate);
+        figure("overload_peak_tokens_per_second", median(rates.peak));
+        figure("overload_tokens_per_second", median(rates.over));
+        figure("overload_goodput_share", share);
         figure("overload_answered", over.done);
         figure("overload_refused", over.refused.length);
         figure("overload_refusal_ms_p50", percentile(over.refused, 0.5));
@@ -64,6 +75,6 @@ describe("overload", () => {
         assert.ok(more <= 32 << 20, "memory");
         // On a busy machine the clients themselves take the time of the server.
         assert.ok(percentile(over.refused, full ? 0.99 : 0.5) <= (full ? 50 : 1000), "refusals");
-        assert.ok(over.rate >= peak.rate * (full ? 0.95 : 0.3), "goodput");
+        assert.ok(share >= (full ? 0.95 : 0.3), `goodput ${JSON.stringify(rates)}`);
     });
 });

@@ -42,7 +42,7 @@ describe("speed", () => {
         const server = await Server.start([`large=${large}`, "--threads", cores, "--log-level", "error"]);
         const random = randomNumbers(5);
         const seen = { engine: [], server: [] };
-        for (let i = 0; i < 5; i++) {
+        for (let i = 0; i < 9; i++) {
             seen.engine.push(alone());
             seen.server.push(await throughServer(address(server), random));
         }
@@ -50,8 +50,10 @@ describe("speed", () => {
         figure("speed_threads", Number(cores));
         figure("speed_engine_tokens_per_second", median(seen.engine));
         figure("speed_server_tokens_per_second", median(seen.server));
-        figure("speed_overhead_percent", 100 * (1 - median(seen.server) / median(seen.engine)));
-        assert.ok(median(seen.server) >= 0.97 * median(seen.engine), JSON.stringify(seen));
+        // Neighbours in time are compared: the machine's speed changes more from minute to minute.
+        const share = median(seen.server.map((rate, i) => rate / seen.engine[i]));
+        figure("speed_overhead_percent", 100 * (1 - share));
+        assert.ok(share >= 0.97, JSON.stringify(seen));
     });
 
     it("of /healthz is 30,000 answers a second", async (t) => {

@@ -60,7 +60,7 @@ test('what our functions write fits its schema', () => {
         seen.add(name);
     }
     for (const name of ['ChatCompletion', 'ChatCompletionChunk', 'Completion', 'Response', 'ResponseEvent', 'Embeddings', 'Model',
-        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Error'])
+        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Error'])
         assert.ok(seen.has(name), name);
 });
 
@@ -87,6 +87,7 @@ const kinds = {
     response: ['ResponseRequest', { model: 'm', input: 'x' }],
     tokenize: ['TokenizeRequest', { model: 'm', prompt: 'x' }],
     detokenize: ['DetokenizeRequest', { model: 'm', tokens: [1] }],
+    adapter: ['AdapterLoad', { id: 'acme/a', path: 'a.gguf' }],
     template: ['TemplateRequest', { model: 'm', messages: [{ role: 'user', content: 'x' }] }],
 };
 

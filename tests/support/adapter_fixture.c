@@ -92,48 +92,77 @@ static float *floats_of(const struct rv_gguf_tensor *t)
     return out;
 }
 
-static double half_at(const uint16_t *halves, int64_t row, int64_t n, int64_t column)
+static double *doubles_of(const uint16_t *halves, size_t n)
 {
-    return (double)rv_half_to_float(halves[row * n + column]);
+    double *out = allocate(n, sizeof(*out));
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = (double)rv_half_to_float(halves[i]);
+    return out;
 }
 
 /* w[o][i] += factor sum_j b[j][o] a[j][i]. */
 static void merge_pair(float *w, const struct rv_adapter_pair *pair, double factor)
 {
-    for (int64_t o = 0; o < pair->n_out && pair->rank > 0; o++) {
-        for (int64_t i = 0; i < pair->n_in; i++) {
-            double sum = 0;
+    size_t rank = (size_t)pair->rank, n_in = (size_t)pair->n_in, n_out = (size_t)pair->n_out;
+    double *a, *b, *sums;
 
-            for (int64_t j = 0; j < pair->rank; j++)
-                sum += half_at(pair->b, j, pair->n_out, o) * half_at(pair->a, j, pair->n_in, i);
-            w[o * pair->n_in + i] = (float)((double)w[o * pair->n_in + i] + factor * sum);
-        }
+    if (rank == 0)
+        return;
+    a = doubles_of(pair->a, rank * n_in);
+    b = doubles_of(pair->b, rank * n_out);
+    sums = allocate(n_in, sizeof(*sums));
+    for (size_t o = 0; o < n_out; o++, w += n_in) {
+        for (size_t i = 0; i < n_in; i++)
+            sums[i] = (double)w[i];
+        for (size_t j = 0; j < rank; j++)
+            for (size_t i = 0; i < n_in; i++)
+                sums[i] += factor * b[j * n_out + o] * a[j * n_in + i];
+        for (size_t i = 0; i < n_in; i++)
+            w[i] = (float)sums[i];
     }
+    free(a);
+    free(b);
+    free(sums);
 }
 
-/* w (h + factor B A h) = (w + factor (w B) A) h; each adapter's change is of the w before all of them. */
+static bool changes_head(const struct rv_adapter_mix *mix)
+{
+    for (int32_t k = 0; mix && k < mix->n_adapters; k++)
+        if (mix->adapters[k]->head.rank > 0)
+            return true;
+    return false;
+}
+
+/* w (h + factor B A h) = (w + factor (w B) A) h, for the one adapter of the mix. */
 static void merge_head(float *w, int64_t n_rows, const struct rv_adapter_mix *mix)
 {
-    for (int64_t row = 0; row < n_rows; row++) {
-        for (int32_t k = 0; k < mix->n_adapters; k++) {
-            const struct rv_adapter_pair *pair = &mix->adapters[k]->head;
-            double factor = (double)mix->weights[k] * (double)pair->scale;
-            float *numbers = w + row * pair->n_in;
-            double change[RV_ADAPTER_MAX_RANK] = {0};
+    const struct rv_adapter_pair *pair = &mix->adapters[0]->head;
+    double factor = (double)mix->weights[0] * (double)pair->scale;
+    size_t rank = (size_t)pair->rank, n = (size_t)pair->n_in;
+    double *a, *b;
 
-            assert_true(mix->n_adapters == 1 || pair->rank == 0);
-            for (int64_t j = 0; j < pair->rank; j++)
-                for (int64_t o = 0; o < pair->n_out; o++)
-                    change[j] += (double)numbers[o] * half_at(pair->b, j, pair->n_out, o);
-            for (int64_t i = 0; i < pair->n_in && pair->rank > 0; i++) {
-                double sum = (double)numbers[i];
+    if (!changes_head(mix))
+        return;
+    assert_int_equal(mix->n_adapters, 1);
+    a = doubles_of(pair->a, rank * n);
+    b = doubles_of(pair->b, rank * n);
+    for (int64_t row = 0; row < n_rows; row++, w += n) {
+        double change[RV_ADAPTER_MAX_RANK] = {0};
 
-                for (int64_t j = 0; j < pair->rank; j++)
-                    sum += factor * change[j] * half_at(pair->a, j, pair->n_in, i);
-                numbers[i] = (float)sum;
-            }
+        for (size_t j = 0; j < rank; j++)
+            for (size_t o = 0; o < n; o++)
+                change[j] += (double)w[o] * b[j * n + o];
+        for (size_t i = 0; i < n; i++) {
+            double sum = (double)w[i];
+
+            for (size_t j = 0; j < rank; j++)
+                sum += factor * change[j] * a[j * n + i];
+            w[i] = (float)sum;
         }
     }
+    free(a);
+    free(b);
 }
 
 static bool is_named(const struct rv_gguf_tensor *a, const struct rv_gguf_tensor *b)
@@ -156,14 +185,6 @@ static void merge_layers(float *w, const struct rv_gguf_tensor *t, const struct 
             }
         }
     }
-}
-
-static bool changes_head(const struct rv_adapter_mix *mix)
-{
-    for (int32_t k = 0; mix && k < mix->n_adapters; k++)
-        if (mix->adapters[k]->head.rank > 0)
-            return true;
-    return false;
 }
 
 static void write_tensor(struct rv_gguf_write *writer, const struct rv_gguf_tensor *t, bool is_head,

@@ -4,8 +4,10 @@
  *     print_replies replies         one line for each reply: the name of its schema, a tab, the JSON
  *     print_replies parse KIND      reads bodies, one a line; prints "ok" or the message of the refusal for each
  */
+#include "server/api/api_adapter.h"
 #include "server/api/api_reply.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,7 @@ static void print_texts(struct rv_buf *out)
         print_events("Completion", out);
         head.fingerprint = NULL;
         head.has_usage_chunk = false;
+        head.adapter_generation = 3;
         choice.logprobs = NULL;
         choice.stop_reason = RUVLLM_STOP_EOS;
     }
@@ -88,7 +91,8 @@ static void print_lists(struct rv_buf *out)
 {
     static const float vectors[] = {0.5f, -0.25f};
     static const int32_t ids[] = {1, 2};
-    const struct rv_api_model models[] = {{.id = "a", .is_loaded = true, .backend = "native"}, {.id = "b"}};
+    const struct rv_api_model models[] = {{.id = "a", .is_loaded = true, .backend = "native"},
+                                          {.id = "b:c", .parent = "b"}};
     struct rv_api_error err;
 
     rv_api_reply_embeddings(out, "m", vectors, 2, 1, RV_API_FLOAT, 2);
@@ -116,25 +120,49 @@ static void print_lists(struct rv_buf *out)
     }
 }
 
-static int parse_lines(const char *kind)
+static void print_adapters(struct rv_buf *out)
+{
+    const struct ruvllm_adapter_info info = {
+        .id = "acme/a", .generation = 2, .hash = "00ff", .max_rank = 8, .n_pairs = 7, .n_bytes = 1, .norm = 0.5};
+
+    rv_api_adapter_reply(out, "m", &info);
+    print("Adapter", out);
+    rv_api_adapter_reply_deleted(out, "acme/a");
+    print("AdapterDeleted", out);
+    rv_api_adapter_reply_diff(out, "a", 1, 2, 1.25);
+    print("AdapterDiff", out);
+    rv_api_adapter_reply_diff(out, "a", 1, 2, (double)INFINITY);
+    print("AdapterDiff", out);
+}
+
+/* The message of a refusal, or "ok". */
+static const char *judge(const char *kind, const char *line, size_t len, struct rv_api_error *err)
 {
     static const char *const kinds[] = {"chat",     "completion", "embedding", "response",
                                         "tokenize", "detokenize", "template"};
-    static char line[1 << 16];
+    struct rv_api_adapter_load load;
+    struct rv_api_request *request;
     size_t i = 0;
+    ruvllm_status rc;
 
+    if (strcmp(kind, "adapter") == 0)
+        return rv_api_adapter_load_parse(line, len, &load, err) ? err->message : "ok";
     while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i], kind) != 0)
         i++;
     if (i == sizeof(kinds) / sizeof(kinds[0]))
-        return 2;
-    while (fgets(line, sizeof(line), stdin)) {
-        struct rv_api_request *request;
-        struct rv_api_error err;
-        ruvllm_status rc = rv_api_request_parse((enum rv_api_kind)i, line, strcspn(line, "\n"), &request, &err);
+        exit(2);
+    rc = rv_api_request_parse((enum rv_api_kind)i, line, len, &request, err);
+    rv_api_request_free(request);
+    return rc ? err->message : "ok";
+}
 
-        puts(rc ? err.message : "ok");
-        rv_api_request_free(request);
-    }
+static int parse_lines(const char *kind)
+{
+    static char line[1 << 16];
+    struct rv_api_error err;
+
+    while (fgets(line, sizeof(line), stdin))
+        puts(judge(kind, line, strcspn(line, "\n"), &err));
     return 0;
 }
 
@@ -152,6 +180,7 @@ int main(int argc, char **argv)
     print_texts(&out);
     print_responses(&out);
     print_lists(&out);
+    print_adapters(&out);
     rv_buf_release(&out);
     return 0;
 }

@@ -25,8 +25,14 @@ static void remove_folder(const char *path)
 {
     char folder[96];
 
+    char spool[128];
+
     store_remove(path);
     snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+    snprintf(spool, sizeof(spool), "%s/ruvllm/spool.db", folder);
+    store_remove(spool);
+    *strrchr(spool, '/') = '\0';
+    remove(spool);
     remove(folder);
 }
 
@@ -49,6 +55,57 @@ const char *store_temp_path(void)
     assert_int_equal(mkdir(path, 0700), 0);
     strncat(path, "/store.db", sizeof(paths[0]) - strlen(path) - 1);
     return path;
+}
+
+bool store_is_postgres(void)
+{
+    return getenv("RUVLLM_TEST_POSTGRES") != NULL;
+}
+
+static void run(const char *command)
+{
+    if (system(command) != 0)
+        fail_msg("'%s' failed", command);
+}
+
+static void control_postgres(const char *verb)
+{
+    char command[1024];
+
+    snprintf(command, sizeof(command), "python3 '%s' %s '%s'", RUVLLM_WITH_POSTGRES, verb,
+             getenv("RUVLLM_TEST_POSTGRES_FOLDER"));
+    run(command);
+}
+
+void store_postgres_stop(void)
+{
+    control_postgres("stop");
+}
+
+void store_postgres_start(void)
+{
+    control_postgres("start");
+}
+
+const char *store_temp_url(void)
+{
+    static char urls[8][256];
+    static unsigned n_urls;
+    char command[512], state[96];
+    const char *pattern = getenv("RUVLLM_TEST_POSTGRES"), *path = store_temp_path();
+    char *url = urls[n_urls % 8];
+    int before = pattern ? (int)(strchr(pattern, '@') - pattern) : 0;
+
+    if (!pattern)
+        return path;
+    n_urls++;
+    snprintf(state, sizeof(state), "%.*s", (int)(strrchr(path, '/') - path), path);
+    setenv("XDG_STATE_HOME", state, 1);
+    snprintf(command, sizeof(command), "psql -q -h '%s' -U ruvllm -d postgres -c 'CREATE DATABASE t%d_%u'",
+             getenv("RUVLLM_TEST_POSTGRES_FOLDER"), (int)getpid(), n_urls);
+    run(command);
+    snprintf(url, sizeof(urls[0]), "%.*st%d_%u%s", before, pattern, (int)getpid(), n_urls, pattern + before + 1);
+    return url;
 }
 
 ruvllm_store *store_open(const char *path)

@@ -10,6 +10,16 @@
 
 /* The path "<fresh folder>/store.db"; the folder and its files are removed at exit. Eight stay valid at a time. */
 const char *store_temp_path(void);
+/*
+ * Where a fresh store is, of the kind this run is about: a path as above, or, under with_postgres.py, the URL of a
+ * database of its own, whose spool is in a fresh folder. Eight stay valid at a time.
+ */
+const char *store_temp_url(void);
+/* Whether that is so. */
+bool store_is_postgres(void);
+/* Takes the server away, brings it back. Under with_postgres.py only. */
+void store_postgres_stop(void);
+void store_postgres_start(void);
 /* Removes the files of a store: it, its -wal and its -shm. */
 void store_remove(const char *path);
 /* Opens with defaults, or fails the case. */

@@ -36,6 +36,7 @@ static void every_status_has_its_http_status(void **state)
         {RUVLLM_BACKEND, 500, "server_error"},
         {RUVLLM_INTERNAL, 500, "server_error"},
         {RUVLLM_CONFLICT, 409, "invalid_request_error"},
+        {RUVLLM_NO_SPACE, 507, "server_error"},
     };
 
     (void)state;

@@ -1,4 +1,5 @@
 /* Replies of the API, read back: what clients get out of them is what was put in. */
+#include "server/api/api_json.h"
 #include "server/api/api_reply.h"
 #include "support/test.h"
 
@@ -541,6 +542,22 @@ static void any_bytes_make_valid_json(void **state)
     assert_text(reply(), "text", "\"\\/\b\f\n\r\t\x7f\xc2\xa0\xf0\x9f\x98\x80\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
 
+static void integers_are_written_to_their_ends(void **state)
+{
+    static const int64_t numbers[] = {0, 7, -1, 10, INT32_MIN, INT64_MAX, INT64_MIN};
+    static const char wanted[] = "[0,7,-1,10,-2147483648,9223372036854775807,-9223372036854775808]";
+    struct rv_buf text;
+
+    (void)state;
+    rv_buf_init(&text, 1 << 10);
+    rv_api_json_begin(&text, NULL, '[');
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        rv_api_json_int(&text, NULL, numbers[i]);
+    rv_api_json_end(&text, ']');
+    assert_string_equal(text.data, wanted);
+    rv_buf_release(&text);
+}
+
 static void ids_are_letters_and_digits(void **state)
 {
     uint8_t random[16] = {0};
@@ -592,6 +609,7 @@ int main(void)
         CASE(models_are_a_list),
         CASE(tokens_and_text_go_both_ways),
         CASE(any_bytes_make_valid_json),
+        CASE(integers_are_written_to_their_ends),
         CASE(ids_are_letters_and_digits),
         CASE(a_full_buffer_is_told_once_at_the_end),
     };

@@ -122,20 +122,24 @@ static void check(const struct scene *s, const char *name, double steps)
     const struct rv_lora_call *c = &s->call;
 
     for (int32_t r = 0; r < c->n_rows; r++) {
+        double inner[64] = {0}, inner_size[64] = {0};
+
+        for (int32_t j = 0; j < c->rank; j++) {
+            for (int32_t i = c->n_in - 1; i >= 0; i--) {
+                double product = (double)rv_half_to_float(s->a[j * c->n_in + i]) * (double)s->x[r][i];
+
+                inner[j] += product;
+                inner_size[j] += fabs(product);
+            }
+        }
         for (int32_t o = 0; o < c->n_out; o++) {
             double wanted = (double)s->before[r][o], size = fabs(wanted);
 
-            for (int32_t i = 0; i < c->n_in; i++) {
-                double sum = 0, sizes = 0; // of B A at (o, i)
+            for (int32_t j = c->rank - 1; j >= 0; j--) {
+                double factor = (double)rv_half_to_float(s->b[j * c->n_out + o]);
 
-                for (int32_t j = 0; j < c->rank; j++) {
-                    double product = (double)rv_half_to_float(s->a[j * c->n_in + i]) *
-                                     (double)rv_half_to_float(s->b[j * c->n_out + o]);
-                    sum += product;
-                    sizes += fabs(product);
-                }
-                wanted += sum * (double)s->x[r][i];
-                size += sizes * fabs((double)s->x[r][i]);
+                wanted += factor * inner[j];
+                size += fabs(factor) * inner_size[j];
             }
             if (!(fabs((double)s->y[r][o] - wanted) <= 0x1p-24 * steps * size))
                 fail_msg("%s: rank %d, %d to %d, row %d of %d, output %d: %.9g, not %.9g (size %g)", name, c->rank,

@@ -1,5 +1,6 @@
 /* Forms of the tables: old databases are made here, by the old steps themselves. */
 #include "store/migration.h"
+#include "store/sqlite_db.h"
 #include "support/store_fixture.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static struct rv_store_db *connect_to(const char *path)
 
 static void run_sql(struct rv_store_db *db, const char *sql)
 {
-    assert_ok(rv_sqlite_db_run(db, sql, "run the test's SQL", err));
+    assert_ok(rv_sql_db_run(db, sql, "run the test's SQL", err));
 }
 
 /* All of the schema and all rows of keys, as one text. */
@@ -40,7 +41,7 @@ static int add_cells(void *user, int n, char **cells, char **names)
 static void dump(struct rv_store_db *db, const char *sql, char out[16384])
 {
     out[0] = '\0';
-    assert_int_equal(sqlite3_exec(db->handle, sql, add_cells, out, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(rv_sqlite_db_of(db)->handle, sql, add_cells, out, NULL), SQLITE_OK);
 }
 
 static const char SCHEMA[] = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name";
@@ -77,7 +78,7 @@ static void up_down_up_gives_the_same_tables_and_keeps_what_has_a_place(void **s
     assert_ok(rv_migration_run(db, rv_migration_newest(), err));
     dump(db, SCHEMA, again);
     assert_string_equal(again, schema);
-    rv_sqlite_db_close(db);
+    rv_sql_db_close(db);
 }
 
 static void a_store_of_every_old_version_opens_with_its_keys(void **state)
@@ -92,7 +93,7 @@ static void a_store_of_every_old_version_opens_with_its_keys(void **state)
         assert_ok(rv_migration_run(db, from, err));
         if (from >= 1)
             run_sql(db, ADD_KEY);
-        rv_sqlite_db_close(db);
+        rv_sql_db_close(db);
         store = store_open(path);
         assert_ok(ruvllm_keys_list(store, NULL, store_row_key, &rows, err));
         assert_string_equal(rows.text, from >= 1 ? "acme old one\n" : "");
@@ -130,7 +131,7 @@ static void a_newer_store_is_refused_and_stays_byte_for_byte(void **state)
         struct rv_store_db *db = connect_to(path);
 
         run_sql(db, "PRAGMA user_version=99");
-        rv_sqlite_db_close(db);
+        rv_sql_db_close(db);
     }
     expect_untouched(path, RUVLLM_UNSUPPORTED, "version 99");
 }
@@ -156,7 +157,7 @@ static void a_newer_store_with_a_log_beside_it_keeps_both(void **state)
     after = test_read_file(wal, &after_len);
     assert_int_equal(before_len, after_len);
     assert_memory_equal(before, after, after_len);
-    rv_sqlite_db_close(db);
+    rv_sql_db_close(db);
     free(before);
     free(after);
 }
@@ -204,7 +205,7 @@ static void a_failed_step_leaves_the_version_before_it(void **state)
     assert_string_equal(after, before);
     assert_ok(rv_migration_version(db, &version, err));
     assert_int_equal(version, 1);
-    rv_sqlite_db_close(db);
+    rv_sql_db_close(db);
 }
 
 int main(void)

@@ -27,8 +27,12 @@ static void a_url_names_a_file_or_is_explained(void **state)
     assert_ok(ruvllm_store_open(&store, url, NULL, err));
     ruvllm_store_close(store);
     assert_int_equal(access(path, R_OK), 0);
+#ifdef RUVLLM_POSTGRES
+    refused("postgres://me@127.0.0.1:1/x", RUVLLM_IO, "cannot open store 'postgres://': cannot connect");
+#else
     refused("postgres://localhost/x", RUVLLM_UNSUPPORTED, "in SQLite alone");
     refused("postgresql:x", RUVLLM_UNSUPPORTED, "in SQLite alone");
+#endif
     refused("mysql:x", RUVLLM_INVALID, "no such kind of store");
     refused("", RUVLLM_INVALID, "a store is a file");
     refused(":memory:", RUVLLM_INVALID, "a store is a file");
@@ -36,6 +40,19 @@ static void a_url_names_a_file_or_is_explained(void **state)
     refused("/tmp", RUVLLM_INVALID, "not a file");
     refused("/dev/null/x/store.db", RUVLLM_IO, "cannot open store");
     ruvllm_store_close(NULL);
+}
+
+/* The password of a URL is in no message. */
+static void a_url_is_not_repeated(void **state)
+{
+    struct ruvllm_error failure = {0};
+    ruvllm_store *store;
+
+    (void)state;
+    assert_int_not_equal(ruvllm_store_open(&store, "postgresql://me:hush@127.0.0.1:1/x", NULL, &failure), RUVLLM_OK);
+    assert_null(strstr(failure.message, "hush"));
+    assert_int_not_equal(ruvllm_store_open(&store, "mysql://me:hush@127.0.0.1:1/x", NULL, &failure), RUVLLM_OK);
+    assert_null(strstr(failure.message, "hush"));
 }
 
 static int mode_of(const char *path, const char *end)
@@ -239,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_names_a_file_or_is_explained),
+        cmocka_unit_test(a_url_is_not_repeated),
         cmocka_unit_test(only_the_owner_can_read_what_was_made),
         cmocka_unit_test(a_store_that_must_exist_is_not_made),
         cmocka_unit_test(params_out_of_range_are_refused),

@@ -22,7 +22,7 @@ int __wrap_sodium_memcmp(const void *a, const void *b, size_t len)
 
 static void a_key_is_valid_from_its_creation_to_its_revocation(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_info info, found;
     char key[RUVLLM_KEY_SIZE];
 
@@ -44,7 +44,7 @@ static void a_key_is_valid_from_its_creation_to_its_revocation(void **state)
 
 static void everything_that_was_asked_for_comes_back_also_after_reopening(void **state)
 {
-    const char *path = store_temp_path();
+    const char *path = store_temp_url();
     ruvllm_store *store = store_open(path);
     struct ruvllm_key_params params = ruvllm_key_params_default();
     struct ruvllm_key_info info;
@@ -73,7 +73,7 @@ static void everything_that_was_asked_for_comes_back_also_after_reopening(void *
 
 static void whatever_is_not_a_key_is_unknown(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_info info = {.struct_size = sizeof(info)};
     char key[RUVLLM_KEY_SIZE], wrong[RUVLLM_KEY_SIZE];
     ruvllm_key_verdict verdict;
@@ -102,7 +102,7 @@ static void whatever_is_not_a_key_is_unknown(void **state)
 
 static void the_last_word_is_a_comparison_in_constant_time(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     char key[RUVLLM_KEY_SIZE];
 
     (void)state;
@@ -118,7 +118,7 @@ static void the_last_word_is_a_comparison_in_constant_time(void **state)
 
 static void an_expired_key_says_so(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_params params = ruvllm_key_params_default();
     struct ruvllm_error failure = {0};
     char key[RUVLLM_KEY_SIZE];
@@ -146,7 +146,7 @@ static void an_expired_key_says_so(void **state)
 
 static void lists_are_in_the_order_of_creation_and_by_tenant(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_params params = ruvllm_key_params_default();
     struct store_rows all = {0}, ours = {0}, two = {.stop_after = 2};
     char key[RUVLLM_KEY_SIZE], name[16], text[65536] = "", mine[65536] = "";
@@ -172,7 +172,7 @@ static void lists_are_in_the_order_of_creation_and_by_tenant(void **state)
 
 static void last_use_is_noted_once_a_minute(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_info info;
     char key[RUVLLM_KEY_SIZE];
 
@@ -190,7 +190,7 @@ static void last_use_is_noted_once_a_minute(void **state)
 
 static void wrong_wishes_are_refused_and_leave_no_key_behind(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_params good = ruvllm_key_params_default(), params;
     struct ruvllm_error failure = {0};
     char key[RUVLLM_KEY_SIZE];
@@ -262,7 +262,7 @@ static void the_key_itself_is_never_in_the_files(void **state)
 
 static void what_one_process_revokes_another_refuses_at_once(void **state)
 {
-    const char *path = store_temp_path();
+    const char *path = store_temp_url();
     ruvllm_store *server = store_open(path), *command = store_open(path);
     struct ruvllm_key_info info;
     char key[RUVLLM_KEY_SIZE];
@@ -309,7 +309,7 @@ static void a_row_that_breaks_its_limits_is_damaged_and_never_overruns(void **st
 
 static void what_is_missing_is_named(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_key_info info = {.struct_size = 3};
     struct ruvllm_key_params params = ruvllm_key_params_default();
     struct ruvllm_error failure = {0};

@@ -1,6 +1,6 @@
 /* Hostile names: 500 and more of them, for everything that takes one. */
 #include "store/store_name.h"
-#include "store/store_ops.h"
+#include "store/store_rows.h"
 #include "support/test.h"
 
 #include <stdio.h>

@@ -27,7 +27,7 @@ static void put(ruvllm_store *store, const char *tenant, const char *id, const c
 
 static void what_was_put_comes_back_also_after_reopening(void **state)
 {
-    const char *path = store_temp_path();
+    const char *path = store_temp_url();
     ruvllm_store *store = store_open(path);
     struct ruvllm_session *got;
 
@@ -51,7 +51,7 @@ static void what_was_put_comes_back_also_after_reopening(void **state)
 
 static void putting_again_replaces_and_keeps_the_time_of_creation(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_session *first, *second;
     struct store_rows rows = {0};
 
@@ -72,7 +72,7 @@ static void putting_again_replaces_and_keeps_the_time_of_creation(void **state)
 
 static void one_tenant_never_sees_changes_or_deletes_anothers(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_error failure = {0};
     struct ruvllm_session *got;
     struct store_rows rows = {0};
@@ -116,7 +116,7 @@ static bool to_page(void *user, const struct ruvllm_session *s)
 
 static void pages_cover_all_sessions_once_newest_first(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct page page = {0};
     char id[8];
 
@@ -138,7 +138,7 @@ static void pages_cover_all_sessions_once_newest_first(void **state)
 
 static void wrong_sessions_are_refused(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_session good = session("acme", "id", "title", "[]"), s;
     struct ruvllm_error failure = {0};
     struct ruvllm_session *got;

@@ -45,7 +45,7 @@ static bool copy_entry(void *user, const struct ruvllm_witness *entry)
 
 static void every_field_comes_back_also_after_reopening(void **state)
 {
-    const char *path = store_temp_path();
+    const char *path = store_temp_url();
     ruvllm_store *store = store_open(path);
     struct ruvllm_witness got = {0};
 
@@ -77,7 +77,7 @@ static void expect(ruvllm_store *store, const struct ruvllm_witness_filter *filt
 
 static void queries_give_the_newest_first_and_filter(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_witness_filter filter = ruvllm_witness_filter_default();
     struct store_rows two = {.stop_after = 2};
 
@@ -109,7 +109,7 @@ static void a_full_batch_is_written_without_being_asked(void **state)
 
     (void)state;
     params.witness_flush_ms = 60000;
-    assert_ok(ruvllm_store_open(&store, store_temp_path(), &params, err));
+    assert_ok(ruvllm_store_open(&store, store_temp_url(), &params, err));
     for (int32_t i = 0; i < 255; i++)
         append(store, i, "acme", "m");
     rest(50);
@@ -128,7 +128,7 @@ static void a_single_entry_is_written_when_its_time_is_up(void **state)
 
     (void)state;
     params.witness_flush_ms = 100;
-    assert_ok(ruvllm_store_open(&store, store_temp_path(), &params, err));
+    assert_ok(ruvllm_store_open(&store, store_temp_url(), &params, err));
     append(store, 1, "acme", "m");
     assert_int_equal(stats_of(store).written, 0);
     for (int i = 0; i < 500 && stats_of(store).written < 1; i++)
@@ -145,7 +145,7 @@ static void a_flush_takes_several_batches_at_once(void **state)
 
     (void)state;
     params.witness_flush_ms = 60000;
-    assert_ok(ruvllm_store_open(&store, store_temp_path(), &params, err));
+    assert_ok(ruvllm_store_open(&store, store_temp_url(), &params, err));
     for (int32_t i = 0; i < 1000; i++)
         append(store, i, "acme", "m");
     clock_gettime(CLOCK_MONOTONIC, &before);
@@ -229,7 +229,7 @@ static void a_failed_flush_says_why_and_loses_nothing(void **state)
 
 static void wrong_entries_and_filters_are_refused(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_witness good = store_witness(1, "acme", "m"), e;
     struct ruvllm_witness_filter f = ruvllm_witness_filter_default();
     struct ruvllm_error failure = {0};
@@ -267,7 +267,7 @@ static void wrong_entries_and_filters_are_refused(void **state)
 
 static void pruning_deletes_what_is_older_than_its_days(void **state)
 {
-    ruvllm_store *store = store_open(store_temp_path());
+    ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_error failure = {0};
     struct ruvllm_witness fresh = store_witness(7, "acme", "new");
     uint64_t n;

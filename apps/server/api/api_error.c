@@ -123,6 +123,13 @@ static void from_too_large(struct rv_api_error *err, const struct ruvllm_error *
         rv_api_error_set(err, 413, "too_large", NULL, "%s", message);
 }
 
+static const char *code_of_missing(ruvllm_error_kind kind)
+{
+    return kind == RUVLLM_ERROR_MODEL     ? "model_not_found"
+           : kind == RUVLLM_ERROR_ADAPTER ? "adapter_not_found"
+                                          : "not_found";
+}
+
 void rv_api_error_from(struct rv_api_error *err, const struct ruvllm_error *cause)
 {
     char message[sizeof(cause->message)];
@@ -133,8 +140,7 @@ void rv_api_error_from(struct rv_api_error *err, const struct ruvllm_error *caus
         rv_api_error_set(err, 400, "invalid_value", NULL, "%s", message);
         return;
     case RUVLLM_NOT_FOUND:
-        rv_api_error_set(err, 404, cause->kind == RUVLLM_ERROR_MODEL ? "model_not_found" : "not_found", NULL, "%s",
-                         message);
+        rv_api_error_set(err, 404, code_of_missing(cause->kind), NULL, "%s", message);
         return;
     case RUVLLM_TOO_LARGE:
         from_too_large(err, cause, message);
@@ -153,6 +159,10 @@ void rv_api_error_from(struct rv_api_error *err, const struct ruvllm_error *caus
         return;
     case RUVLLM_CONFLICT:
         rv_api_error_set(err, 409, "conflict", NULL, "%s", message);
+        return;
+    case RUVLLM_NO_SPACE:
+        rv_api_error_set(err, 507, "insufficient_storage", NULL,
+                         "the server's disk is full: this was not kept. Try again later");
         return;
     case RUVLLM_OK:
     case RUVLLM_IO:

@@ -91,7 +91,8 @@ static const struct rv_api_field *find_field(const struct rv_api_field *const *t
 {
     for (size_t i = 0; i < n_tables; i++)
         for (const struct rv_api_field *field = tables[i]; field->name; field++)
-            if (strlen(field->name) == len && memcmp(field->name, key, len) == 0)
+            /* Most differ in the first letter already. */
+            if (field->name[0] == key[0] && strlen(field->name) == len && memcmp(field->name, key, len) == 0)
                 return field;
     return NULL;
 }
@@ -99,17 +100,16 @@ static const struct rv_api_field *find_field(const struct rv_api_field *const *t
 static void check_key(struct rv_api_fields *fields, const struct rv_api_field *field, yyjson_val *key,
                       yyjson_val *value)
 {
-    char name[RV_API_PATH_SIZE], path[RV_API_PATH_SIZE];
+    char path[RV_API_PATH_SIZE];
 
-    snprintf(name, sizeof(name), "%s", yyjson_get_str(key));
-    path_of(fields, name, path);
+    if (field && (yyjson_is_null(value) || (!field->fails && (!field->asks_nothing || field->asks_nothing(value)))))
+        return;
+    path_of(fields, yyjson_get_str(key), path);
     if (!field)
         rv_api_fields_fail(fields->reader, path, "unknown_field", "'%s' is not a field known here; leave it out", path);
-    else if (yyjson_is_null(value))
-        return;
     else if (field->fails)
         rv_api_fields_fail(fields->reader, path, "unsupported_field", "'%s' is not supported yet; leave it out", path);
-    else if (field->asks_nothing && !field->asks_nothing(value))
+    else
         rv_api_fields_fail(fields->reader, path, "unsupported_field", "'%s' is supported only as %s; leave it out",
                            path, field->only);
 }
@@ -183,7 +183,12 @@ bool rv_api_fields_int(struct rv_api_fields *fields, const char *name, int64_t m
 {
     yyjson_val *value = rv_api_fields_value(fields, name);
     char path[RV_API_PATH_SIZE];
+    int64_t number;
 
+    if (value && as_integer(value, &number) && number >= min && number <= max) {
+        *out = number; // the usual case needs no path
+        return true;
+    }
     return value && rv_api_fields_is_int(fields->reader, value, path_of(fields, name, path), min, max, out);
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/utf8.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,8 +107,18 @@ void rv_api_json_str(struct rv_buf *out, const char *key, const char *text)
 
 void rv_api_json_int(struct rv_buf *out, const char *key, int64_t value)
 {
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    char digits[20]; // of 2^63, and the sign
+    size_t at = sizeof(digits);
+
     begin_value(out, key);
-    rv_buf_addf(out, "%" PRId64, value);
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (value < 0)
+        digits[--at] = '-';
+    rv_buf_add(out, digits + at, sizeof(digits) - at);
 }
 
 void rv_api_json_float(struct rv_buf *out, const char *key, float value)

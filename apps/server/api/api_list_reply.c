@@ -84,6 +84,8 @@ void rv_api_reply_model(struct rv_buf *out, const struct rv_api_model *model)
     rv_api_json_str(out, "object", "model");
     rv_api_json_int(out, "created", model->created);
     rv_api_json_str(out, "owned_by", model->owned_by ? model->owned_by : "ruvllm");
+    if (model->parent)
+        rv_api_json_str(out, "parent", model->parent);
     rv_api_json_bool(out, "loaded", model->is_loaded);
     if (model->is_loaded) {
         rv_api_json_str(out, "architecture", model->architecture);

@@ -15,11 +15,12 @@
 
 /* What all parts of one reply share. */
 struct rv_api_head {
-    const char *id;          // from rv_api_reply_id
-    int64_t created;         // seconds since 1970
-    const char *model;       // as the client is to see it
-    const char *fingerprint; // of model, adapter and program; NULL: left out
-    bool has_usage_chunk;    // include_usage: the other chunks say "usage": null
+    const char *id;             // from rv_api_reply_id
+    int64_t created;            // seconds since 1970
+    const char *model;          // as the client is to see it
+    const char *fingerprint;    // of model, adapter and program; NULL: left out
+    bool has_usage_chunk;       // include_usage: the other chunks say "usage": null
+    int64_t adapter_generation; // of the adapter it was made with, the first of several; 0: none, and left out
 };
 
 struct rv_api_usage {
@@ -129,6 +130,7 @@ struct rv_api_model {
     const char *id;
     int64_t created;          // of the file, seconds since 1970
     const char *owned_by;     // NULL: "ruvllm"
+    const char *parent;       // of a model with an adapter: the model without it; NULL: it is one
     bool is_loaded;           // the rest is known only of loaded models
     const char *architecture; // NULL where not known
     const char *quantization;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "server/api/api_adapter.h"
 #include "server/api/api_body.h"
 #include "server/api/api_kinds.h"
 
@@ -148,4 +149,8 @@ void rv_api_request_check(const struct rv_api_request *request)
     RV_ASSERT(is_between(r->priority, -10, 10) && is_between(r->dimensions, 0, 1 << 20));
     RV_ASSERT(!r->session || (is_between((double)strlen(r->session), 1, RV_API_MAX_NAME) && r->session[0] != '.'));
     RV_ASSERT(r->n_metadata <= RV_API_MAX_METADATA);
+    RV_ASSERT(r->n_adapters <= RV_API_MAX_ADAPTERS);
+    for (size_t i = 0; i < r->n_adapters; i++)
+        RV_ASSERT(rv_api_adapter_is_id(r->adapters[i].id) && is_between((double)r->adapters[i].weight, -8, 8) &&
+                  r->adapters[i].generation >= 0);
 }

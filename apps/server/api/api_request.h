@@ -44,6 +44,9 @@ enum {
     RV_API_MAX_METADATA = 16,     // pairs
     RV_API_MAX_NAME = 64,         // bytes of a session's id
     RV_API_MAX_MODEL = 256,       // bytes of a model's name
+    RV_API_MAX_ADAPTERS = 4,      // of one request
+    RV_API_MAX_ADAPTER = 127,     // bytes of an adapter's id
+    RV_API_MAX_PATH = 1024,       // bytes of a path, where an operator may name one
 };
 
 enum rv_api_encoding { RV_API_FLOAT, RV_API_BASE64 };
@@ -53,10 +56,18 @@ struct rv_api_pair {
     const char *value;
 };
 
+struct rv_api_adapter_use {
+    const char *id;
+    int64_t generation; // 0: the newest
+    float weight;
+};
+
 /* Every pointer belongs to the request. */
 struct rv_api_request {
     enum rv_api_kind kind;
     const char *model; // 1..RV_API_MAX_MODEL bytes; any text: look it up in a table, never as a path
+    const struct rv_api_adapter_use *adapters; // up to RV_API_MAX_ADAPTERS, with ids of the right form, each once
+    size_t n_adapters;
 
     /*
      * What the model is given, 1..RV_API_MAX_PROMPTS of them. Conversations (chat, responses, template, and tokenize

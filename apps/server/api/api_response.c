@@ -1,4 +1,5 @@
 /* POST /v1/responses, as far as it is about text and keeps nothing. */
+#include "server/api/api_adapter.h"
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
@@ -57,10 +58,12 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {
-        response_fields, rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields};
+    static const struct rv_api_field *const tables[] = {response_fields, rv_api_sampling_fields,
+                                                        rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
+                                                        rv_api_adapter_fields};
 
-    rv_api_fields_only(body, tables, 4);
+    rv_api_fields_only(body, tables, 5);
+    rv_api_adapter_read(body, request);
     rv_api_fields_string(body, "instructions", 0, SIZE_MAX, &request->instructions);
     read_input(body, request);
     rv_api_sampling_read(body, request);

@@ -28,8 +28,9 @@
 
 enum {
     EVERY_MAX = 8,
-    ACCEPT_PAUSE_MS = 100, // when the system has no descriptor or memory for another connection
-    REFUSED_MAX = 256,     // connections beyond the limit that are told so; more are just closed
+    ACCEPT_PAUSE_MS = 100,   // when the system has no descriptor or memory for another connection
+    REFUSED_MAX = 256,       // connections beyond the limit that are told so; more are just closed
+    UNSENT_BYTES = 64 << 10, // of a connection, in the hands of the system
 };
 
 struct listener {
@@ -74,11 +75,14 @@ static struct timeval timeval_of(int32_t ms)
 static void set_socket_options(const struct rv_http_server *server, int fd)
 {
     int on = 1, vanished_ms = server->loop.config.stall_ms < INT32_MAX / 2 ? 2 * server->loop.config.stall_ms : 0;
+    int unsent = UNSENT_BYTES;
 
     /* These fail on unix sockets, where they mean nothing. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     /* A peer that vanished without a word is found by what it does not acknowledge. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &vanished_ms, sizeof(vanished_ms));
+    /* Who does not read must not fill the system's buffers, which grow to megabytes, nor keep us busy doing so. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 }
 
 static void on_accept(struct evconnlistener *handle, evutil_socket_t fd, struct sockaddr *peer, int peer_len, void *arg)

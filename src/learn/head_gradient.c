@@ -1,0 +1,111 @@
+#include "learn/head_gradient.h"
+
+#include "base/alloc.h"
+#include "kernels/vec.h"
+
+#include <ggml.h>
+#include <math.h>
+#include <string.h>
+
+struct top {
+    int32_t tokens[RV_HEAD_GRADIENT_TOP];
+    float logits[RV_HEAD_GRADIENT_TOP];
+    size_t n;
+};
+
+ruvllm_status rv_head_gradient_init(struct rv_head_gradient *out, const struct rv_manifest *manifest,
+                                    const struct rv_hparams *hparams, struct ruvllm_error *err)
+{
+    size_t n = (size_t)hparams->n_embd;
+
+    *out = (struct rv_head_gradient){.head = manifest->roots[manifest->tied ? RV_ROOT_EMBEDDING : RV_ROOT_OUTPUT],
+                                     .n_vocab = (size_t)hparams->n_vocab,
+                                     .n_dims = n};
+    out->row = rv_realloc_array(NULL, n, sizeof(*out->row));
+    out->gradient = rv_realloc_array(NULL, n, sizeof(*out->gradient));
+    if (out->row && out->gradient)
+        return RUVLLM_OK;
+    rv_head_gradient_release(out);
+    return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu numbers", 2 * n);
+}
+
+void rv_head_gradient_release(struct rv_head_gradient *gradient)
+{
+    rv_free(gradient->row);
+    rv_free(gradient->gradient);
+    *gradient = (struct rv_head_gradient){0};
+}
+
+void rv_head_gradient_row(const struct rv_head_gradient *gradient, int32_t token, float *out)
+{
+    const struct rv_gguf_tensor *head = gradient->head;
+    size_t row_bytes = ggml_row_size(head->type, (int64_t)gradient->n_dims);
+    const char *row = (const char *)head->data + (size_t)token * row_bytes;
+
+    if (head->type == GGML_TYPE_F32)
+        memcpy(out, row, row_bytes);
+    else
+        ggml_get_type_traits(head->type)->to_float(row, out, (int64_t)gradient->n_dims);
+}
+
+/* Insertion into a short sorted list; almost every logit fails the comparison with its last. */
+static void find_top(const float *logits, size_t n_vocab, struct top *top)
+{
+    float least = -INFINITY;
+
+    top->n = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        size_t at;
+
+        if (!(logits[i] > least) || logits[i] == INFINITY)
+            continue;
+        top->n = top->n < RV_HEAD_GRADIENT_TOP ? top->n + 1 : top->n;
+        for (at = top->n - 1; at > 0 && top->logits[at - 1] < logits[i]; at--) {
+            top->logits[at] = top->logits[at - 1];
+            top->tokens[at] = top->tokens[at - 1];
+        }
+        top->logits[at] = logits[i];
+        top->tokens[at] = (int32_t)i;
+        least = top->n == RV_HEAD_GRADIENT_TOP ? top->logits[top->n - 1] : least;
+    }
+}
+
+void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace *trace, const float *state,
+                              const float *logits, float temperature, int32_t token)
+{
+    const struct rv_vec_ops *ops = rv_vec_best();
+    struct rv_head_gradient *g = gradient;
+    double weights[RV_HEAD_GRADIENT_TOP], total = 0, own;
+    float scale = temperature > 0 ? 1 / temperature : 1;
+    uint16_t *states, *gradients;
+    struct top top;
+
+    if (trace->n_rows == trace->cap)
+        return;
+    find_top(logits, g->n_vocab, &top);
+    if (top.n == 0)
+        return;
+    for (size_t i = 0; i < top.n; i++) {
+        weights[i] = exp((double)(scale * (top.logits[i] - top.logits[0])));
+        total += weights[i];
+    }
+    own = exp((double)(scale * (logits[token] - top.logits[0])));
+    memset(g->gradient, 0, g->n_dims * sizeof(*g->gradient));
+    for (size_t i = 0; i < top.n; i++) {
+        if (weights[i] < 1e-6 * total)
+            break;
+        rv_head_gradient_row(g, top.tokens[i], g->row);
+        ops->add(g->gradient, g->row, scale * (float)(weights[i] / total), g->n_dims);
+    }
+    rv_head_gradient_row(g, token, g->row);
+    ops->add(g->gradient, g->row, -scale, g->n_dims);
+    states = trace->states + (size_t)trace->n_rows * g->n_dims;
+    gradients = trace->gradients + (size_t)trace->n_rows * g->n_dims;
+    for (size_t i = 0; i < g->n_dims; i++) {
+        states[i] = rv_vec_to_bf16(state[i]);
+        gradients[i] = rv_vec_to_bf16(g->gradient[i]);
+    }
+    trace->tokens[trace->n_rows] = token;
+    trace->logprobs[trace->n_rows] = (float)log(own / (own > total ? own : total));
+    trace->n_rows++;
+}

@@ -1,0 +1,141 @@
+#include "learn/trace.h"
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct rv_trace_ring {
+    pthread_mutex_t lock;
+    struct rv_trace *oldest, *newest; // guarded by lock, as n_bytes
+    uint64_t n_bytes;
+    uint64_t max_bytes;
+};
+
+/* ---- one answer ----------------------------------------------------------------------------- */
+
+ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenant, int32_t n_dims, int32_t max_tokens,
+                           struct ruvllm_error *err)
+{
+    struct rv_trace *t = rv_calloc(1, sizeof(*t));
+    size_t cap, n;
+
+    *out = NULL;
+    if (!t)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace");
+    atomic_init(&t->n_refs, 1);
+    t->id = id;
+    t->n_dims = n_dims;
+    t->cap = max_tokens < RV_TRACE_MAX_ROWS ? max_tokens : RV_TRACE_MAX_ROWS;
+    cap = (size_t)t->cap;
+    n = cap * (size_t)n_dims;
+    t->tenant = rv_strndup(tenant ? tenant : "", tenant ? strlen(tenant) : 0);
+    t->tokens = rv_realloc_array(NULL, cap, sizeof(*t->tokens));
+    t->logprobs = rv_realloc_array(NULL, cap, sizeof(*t->logprobs));
+    t->states = rv_realloc_array(NULL, n, sizeof(*t->states));
+    t->gradients = rv_realloc_array(NULL, n, sizeof(*t->gradients));
+    if (!t->tenant || !t->tokens || !t->logprobs || !t->states || !t->gradients) {
+        rv_trace_unref(t);
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace of %d tokens", (int)t->cap);
+    }
+    *out = t;
+    return RUVLLM_OK;
+}
+
+void rv_trace_unref(struct rv_trace *trace)
+{
+    if (!trace || atomic_fetch_sub_explicit(&trace->n_refs, 1, memory_order_acq_rel) > 1)
+        return;
+    rv_free(trace->tenant);
+    rv_free(trace->tokens);
+    rv_free(trace->logprobs);
+    rv_free(trace->states);
+    rv_free(trace->gradients);
+    rv_free(trace);
+}
+
+uint64_t rv_trace_n_bytes(const struct rv_trace *trace)
+{
+    uint64_t row = 2 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float);
+
+    return sizeof(*trace) + (uint64_t)trace->cap * row;
+}
+
+/* ---- the ring ------------------------------------------------------------------------------- */
+
+ruvllm_status rv_trace_ring_new(struct rv_trace_ring **out, uint64_t max_bytes, struct ruvllm_error *err)
+{
+    struct rv_trace_ring *ring = rv_calloc(1, sizeof(*ring));
+
+    *out = ring;
+    if (!ring)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the ring of traces");
+    ring->max_bytes = max_bytes;
+    pthread_mutex_init(&ring->lock, NULL);
+    return RUVLLM_OK;
+}
+
+/* Takes out the oldest, under the lock. */
+static struct rv_trace *pop(struct rv_trace_ring *ring)
+{
+    struct rv_trace *t = ring->oldest;
+
+    ring->oldest = t->next;
+    if (!ring->oldest)
+        ring->newest = NULL;
+    ring->n_bytes -= rv_trace_n_bytes(t);
+    return t;
+}
+
+void rv_trace_ring_free(struct rv_trace_ring *ring)
+{
+    if (!ring)
+        return;
+    while (ring->oldest)
+        rv_trace_unref(pop(ring));
+    pthread_mutex_destroy(&ring->lock);
+    rv_free(ring);
+}
+
+void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace)
+{
+    struct rv_trace *gone = NULL;
+
+    trace->next = NULL;
+    pthread_mutex_lock(&ring->lock);
+    if (ring->newest)
+        ring->newest->next = trace;
+    else
+        ring->oldest = trace;
+    ring->newest = trace;
+    ring->n_bytes += rv_trace_n_bytes(trace);
+    while (ring->n_bytes > ring->max_bytes) {
+        struct rv_trace *t = pop(ring);
+
+        t->next = gone;
+        gone = t;
+    }
+    pthread_mutex_unlock(&ring->lock);
+    while (gone) {
+        struct rv_trace *next = gone->next;
+
+        rv_trace_unref(gone);
+        gone = next;
+    }
+}
+
+struct rv_trace *rv_trace_ring_find(struct rv_trace_ring *ring, uint64_t id, const char *tenant)
+{
+    struct rv_trace *t;
+
+    pthread_mutex_lock(&ring->lock);
+    for (t = ring->oldest; t && t->id != id; t = t->next)
+        ;
+    if (t && strcmp(t->tenant, tenant ? tenant : "") != 0)
+        t = NULL;
+    if (t)
+        atomic_fetch_add_explicit(&t->n_refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&ring->lock);
+    return t;
+}

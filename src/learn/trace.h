@@ -1,0 +1,48 @@
+/*
+ * What an answer leaves behind for learning: for each of its tokens the state the head read and the gradient of its
+ * likelihood by that state, in 16 bits. Traces of finished answers wait for feedback in a ring of bounded size, the
+ * oldest going first; whoever found one keeps it alive.
+ *
+ * Threads: a trace is filled by one thread, then put into the ring and never changed again. The ring may be used from
+ * any thread.
+ */
+#ifndef RV_LEARN_TRACE_H
+#define RV_LEARN_TRACE_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+
+enum { RV_TRACE_MAX_ROWS = 512 }; // of an answer: what comes later leaves no trace
+
+struct rv_trace {
+    uint64_t id; // of the answer
+    char *tenant;
+    int64_t generation; // of what had been learned when it was answered
+    int32_t n_dims;
+    int32_t n_rows;
+    int32_t cap;
+    int32_t *tokens;
+    float *logprobs;     // of the tokens, as they were drawn
+    uint16_t *states;    // n_rows of n_dims, bfloat16
+    uint16_t *gradients; // likewise
+    atomic_int n_refs;
+    struct rv_trace *next; // in the ring, newer
+};
+
+/* Room for an answer of up to max_tokens; one reference. */
+RV_CHECKED ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenant, int32_t n_dims,
+                                      int32_t max_tokens, struct ruvllm_error *err);
+void rv_trace_unref(struct rv_trace *trace);
+uint64_t rv_trace_n_bytes(const struct rv_trace *trace);
+
+struct rv_trace_ring;
+
+RV_CHECKED ruvllm_status rv_trace_ring_new(struct rv_trace_ring **out, uint64_t max_bytes, struct ruvllm_error *err);
+void rv_trace_ring_free(struct rv_trace_ring *ring);
+/* Takes over the reference. */
+void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace);
+/* A reference of the caller's; NULL when it is not, or no longer, there, or is another tenant's. */
+struct rv_trace *rv_trace_ring_find(struct rv_trace_ring *ring, uint64_t id, const char *tenant);
+
+#endif

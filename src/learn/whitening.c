@@ -1,0 +1,147 @@
+/* Subspace iteration on the states themselves; no matrix of n_dims x n_dims is ever made. */
+#include "learn/whitening.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "kernels/vec.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ITERATIONS = 12 };
+
+static const double RIDGE = 0.02;
+
+/* Makes the rows orthonormal, in order; one that lies in the span of those before becomes 0. */
+static void orthonormalise(float *rows, size_t n, size_t dims)
+{
+    const struct rv_vec_ops *ops = rv_vec_best();
+
+    for (size_t i = 0; i < n; i++) {
+        float *row = rows + i * dims;
+        double before = rv_vec_norm(row, dims), after;
+
+        for (int pass = 0; pass < 2; pass++) { // once more for what rounding left
+            for (size_t j = 0; j < i; j++)
+                ops->add(row, rows + j * dims, -ops->dot(row, rows + j * dims, dims), dims);
+        }
+        after = rv_vec_norm(row, dims);
+        rv_vec_scale(row, after > 1e-6 * before && after > 0 ? (float)(1 / after) : 0.0f, dims);
+    }
+}
+
+/* out = rows (H^T H) / n */
+static void multiply(const float *states, size_t n, size_t dims, const float *rows, float *out, size_t n_rows)
+{
+    const struct rv_vec_ops *ops = rv_vec_best();
+
+    memset(out, 0, n_rows * dims * sizeof(*out));
+    for (size_t t = 0; t < n; t++) {
+        const float *h = states + t * dims;
+
+        for (size_t i = 0; i < n_rows; i++)
+            ops->add(out + i * dims, h, ops->dot(rows + i * dims, h, dims) / (float)n, dims);
+    }
+}
+
+static void swap_rows(float *x, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float number = x[i];
+
+        x[i] = y[i];
+        y[i] = number;
+    }
+}
+
+/* Variance along each direction, then sorted by it, the largest first. */
+static void measure(struct rv_whitening *w, float *scratch, const float *states, size_t n)
+{
+    const struct rv_vec_ops *ops = rv_vec_best();
+    size_t dims = (size_t)w->n_dims, n_rows = (size_t)w->n_directions;
+
+    multiply(states, n, dims, w->directions, scratch, n_rows);
+    for (size_t i = 0; i < n_rows; i++)
+        w->variances[i] = ops->dot(w->directions + i * dims, scratch + i * dims, dims);
+    for (size_t i = 1; i < n_rows; i++) {
+        for (size_t j = i; j > 0 && w->variances[j] > w->variances[j - 1]; j--) {
+            swap_rows(w->variances + j, w->variances + j - 1, 1);
+            swap_rows(w->directions + j * dims, w->directions + (j - 1) * dims, dims);
+        }
+    }
+}
+
+static void iterate(struct rv_whitening *w, float *scratch, const float *states, size_t n)
+{
+    size_t dims = (size_t)w->n_dims, n_rows = (size_t)w->n_directions;
+    struct rv_rng rng;
+
+    rv_rng_init(&rng, 1);
+    for (size_t i = 0; i < n_rows * dims; i++)
+        w->directions[i] = (float)rv_rng_normal(&rng);
+    orthonormalise(w->directions, n_rows, dims);
+    for (int i = 0; i < ITERATIONS; i++) {
+        multiply(states, n, dims, w->directions, scratch, n_rows);
+        memcpy(w->directions, scratch, n_rows * dims * sizeof(*scratch));
+        orthonormalise(w->directions, n_rows, dims);
+    }
+    measure(w, scratch, states, n);
+}
+
+ruvllm_status rv_whitening_init(struct rv_whitening *out, const float *states, size_t n, int32_t n_dims,
+                                struct ruvllm_error *err)
+{
+    double total = 0, largest = 0;
+    float *scratch;
+    int32_t k;
+
+    *out = (struct rv_whitening){.n_dims = n_dims};
+    for (size_t i = 0; i < n * (size_t)n_dims; i++)
+        total += (double)states[i] * (double)states[i];
+    if (n == 0 || !isfinite(total) || total == 0)
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                            "states to learn from must be finite and not all 0");
+    total /= (double)n;
+    k = n_dims < RV_WHITENING_MAX_DIRECTIONS ? n_dims : RV_WHITENING_MAX_DIRECTIONS;
+    k = (size_t)k < n ? k : (int32_t)n;
+    out->n_directions = k;
+    out->directions = rv_calloc((size_t)k * (size_t)n_dims, sizeof(*out->directions));
+    out->variances = rv_calloc((size_t)k, sizeof(*out->variances));
+    scratch = rv_calloc((size_t)k * (size_t)n_dims, sizeof(*scratch));
+    if (!out->directions || !out->variances || !scratch) {
+        rv_free(scratch);
+        rv_whitening_release(out);
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %d directions of %d numbers", (int)k, (int)n_dims);
+    }
+    iterate(out, scratch, states, n);
+    rv_free(scratch);
+    for (int32_t i = 0; i < k; i++)
+        largest += (double)out->variances[i];
+    out->rest = k < n_dims && total > largest ? (float)((total - largest) / (n_dims - k)) : 0.0f;
+    out->ridge = (float)(RIDGE * total / n_dims);
+    return RUVLLM_OK;
+}
+
+void rv_whitening_release(struct rv_whitening *whitening)
+{
+    rv_free(whitening->directions);
+    rv_free(whitening->variances);
+    *whitening = (struct rv_whitening){0};
+}
+
+/* The ridge is a known share of the mean variance, which dividing gives back. */
+void rv_whitening_apply(const struct rv_whitening *whitening, float *row)
+{
+    const struct rv_vec_ops *ops = rv_vec_best();
+    const struct rv_whitening *w = whitening;
+    size_t dims = (size_t)w->n_dims;
+    float mean = w->ridge / (float)RIDGE;
+    float rest = mean / (w->rest + w->ridge);
+    float parts[RV_WHITENING_MAX_DIRECTIONS];
+
+    for (int32_t i = 0; i < w->n_directions; i++)
+        parts[i] = ops->dot(w->directions + (size_t)i * dims, row, dims) * (mean / (w->variances[i] + w->ridge) - rest);
+    rv_vec_scale(row, rest, dims);
+    for (int32_t i = 0; i < w->n_directions; i++)
+        ops->add(row, w->directions + (size_t)i * dims, parts[i], dims);
+}

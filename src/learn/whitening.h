@@ -1,0 +1,32 @@
+/*
+ * The inverse of the covariance of a model's states at the head's input, in a form that costs little to apply: the
+ * largest directions each with their own size, everything else with one. A step that is multiplied with it goes where
+ * the model seldom is: it changes the answer it came from and little else.
+ *
+ * Made once for a model from states of ordinary text; immutable after that, read from any thread.
+ */
+#ifndef RV_LEARN_WHITENING_H
+#define RV_LEARN_WHITENING_H
+
+#include "base/error.h"
+
+enum { RV_WHITENING_MAX_DIRECTIONS = 128 };
+
+struct rv_whitening {
+    int32_t n_dims;
+    int32_t n_directions;
+    float *directions; // n_directions rows of n_dims, orthonormal
+    float *variances;  // of each, the largest first
+    float rest;        // of every other direction
+    float ridge;       // added to all: 2 % of the mean variance
+};
+
+/* `states` are n rows of n_dims; at least one, all finite (else INVALID). The same rows give the same bits. */
+RV_CHECKED ruvllm_status rv_whitening_init(struct rv_whitening *out, const float *states, size_t n, int32_t n_dims,
+                                           struct ruvllm_error *err);
+void rv_whitening_release(struct rv_whitening *whitening);
+
+/* row becomes row C^-1, with C normed to a mean variance of 1, so that ordinary directions keep their size. */
+void rv_whitening_apply(const struct rv_whitening *whitening, float *row);
+
+#endif

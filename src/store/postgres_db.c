@@ -1,0 +1,461 @@
+/*
+ * A connection may be lost at any time. It is made again by the next call that is not in the middle of a transaction,
+ * at most once a second: whoever calls in between is told at once.
+ */
+#include "store/postgres_db.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "store/postgres_statement.h"
+
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+enum { RETRY_US = 1000000, TABLES_LOCK = 0x5275764C };
+
+struct rv_postgres_db *rv_postgres_db_of(struct rv_store_db *db)
+{
+    return (struct rv_postgres_db *)db;
+}
+
+/* ---- failures ------------------------------------------------------------------------------ */
+
+/* What the five letters of an SQLSTATE mean to us; the first row that begins like it counts. */
+static ruvllm_status status_of(const char *state)
+{
+    static const struct {
+        const char *begins;
+        ruvllm_status status;
+    } rows[] = {
+        {"53100", RUVLLM_NO_SPACE}, {"53200", RUVLLM_NO_MEMORY}, {"53", RUVLLM_BUSY},   {"55P03", RUVLLM_BUSY},
+        {"40", RUVLLM_BUSY},        {"57014", RUVLLM_BUSY},      {"57", RUVLLM_IO},     {"08", RUVLLM_IO},
+        {"58", RUVLLM_IO},          {"25006", RUVLLM_IO},        {"28", RUVLLM_IO},     {"42501", RUVLLM_IO},
+        {"42", RUVLLM_FORMAT},      {"3F", RUVLLM_FORMAT},       {"XX", RUVLLM_FORMAT}, {"54", RUVLLM_TOO_LARGE},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strncmp(state, rows[i].begins, strlen(rows[i].begins)) == 0)
+            return rows[i].status;
+    }
+    return RUVLLM_INTERNAL;
+}
+
+ruvllm_status rv_postgres_db_fail(struct rv_store_db *base, const PGresult *result, const char *doing,
+                                  struct ruvllm_error *err)
+{
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *why = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    ruvllm_status status = state ? status_of(state) : RUVLLM_IO;
+
+    /* Without an SQLSTATE it was not the server who spoke; libpq does not always mark such a connection as bad. */
+    if (!state || PQstatus(db->conn) != CONNECTION_OK || strncmp(state, "57P", 3) == 0 || strncmp(state, "08", 2) == 0)
+        db->is_broken = true;
+    if (db->is_broken)
+        status = RUVLLM_IO;
+    if (!why)
+        why = PQerrorMessage(db->conn);
+    return rv_fail_kind(err, status, status == RUVLLM_NO_MEMORY ? RUVLLM_ERROR_OUT_OF_MEMORY : RUVLLM_ERROR_STORAGE,
+                        "cannot %s: the database says: %.*s", doing, (int)strcspn(why, "\n"), why);
+}
+
+/* Runs constant SQL; `tag` is how a success is called, NULL: in any way. */
+static ruvllm_status run_tagged(struct rv_store_db *base, const char *sql, const char *tag, const char *doing,
+                                struct ruvllm_error *err)
+{
+    PGresult *result = PQexec(rv_postgres_db_of(base)->conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        rc = rv_postgres_db_fail(base, result, doing, err);
+    else if (tag && strcmp(PQcmdStatus(result), tag) != 0)
+        rc = rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot %s: the database undid the transaction", doing);
+    PQclear(result);
+    return rc;
+}
+
+static ruvllm_status run(struct rv_store_db *base, const char *sql, const char *doing, struct ruvllm_error *err)
+{
+    return run_tagged(base, sql, NULL, doing, err);
+}
+
+static bool is_lost(const struct rv_store_db *base)
+{
+    const struct rv_postgres_db *db = (const struct rv_postgres_db *)base;
+
+    return db->is_broken || PQstatus(db->conn) != CONNECTION_OK;
+}
+
+/* ---- connecting ---------------------------------------------------------------------------- */
+
+/* What a new connection, also one that replaces a lost one, has to be told. */
+static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err)
+{
+    static const char SETTINGS[] =
+        "SET search_path = ruvllm; SET client_min_messages = warning; SET lock_timeout = '10s';"
+        "SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s';"
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+    const char *encoding = PQparameterStatus(db->conn, "server_encoding");
+    ruvllm_status rc;
+
+    if (!encoding || strcmp(encoding, "UTF8") != 0)
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_STORAGE,
+                            "the database keeps its texts as %.40s: make one with the encoding UTF8",
+                            encoding ? encoding : "nobody knows what");
+    rc = run(&db->base, SETTINGS, "prepare the connection", err);
+    if (!rc && db->is_reader)
+        rc = run(&db->base, "SET default_transaction_read_only = on", "prepare the connection", err);
+    if (!rc && db->is_listening)
+        rc = run(&db->base, "LISTEN ruvllm_generation", "listen for generations", err);
+    return rc;
+}
+
+/* An attempt that took long, because nobody answers, is not soon made again: somebody waits for each. */
+static ruvllm_status unreachable(struct rv_postgres_db *db, int64_t began_us, const char *doing,
+                                 struct ruvllm_error *err)
+{
+    int64_t now = rv_clock_us(), pause = 10 * (now - began_us);
+
+    db->retry_us = now + (pause > RETRY_US ? pause : RETRY_US);
+    return rv_postgres_db_fail(&db->base, NULL, doing, err);
+}
+
+ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing, struct ruvllm_error *err)
+{
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
+    int64_t began_us = rv_clock_us();
+    ruvllm_status rc;
+
+    if (!is_lost(base))
+        return RUVLLM_OK;
+    if (db->is_inside || began_us < db->retry_us)
+        return rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot %s: the database is away", doing);
+    db->has_missed = true;
+    db->n_claims = 0; // they ended with the connection
+    PQreset(db->conn);
+    if (PQstatus(db->conn) != CONNECTION_OK)
+        return unreachable(db, began_us, doing, err);
+    db->is_broken = false;
+    rc = prepare(db, err);
+    if (rc)
+        db->retry_us = rv_clock_us() + RETRY_US;
+    db->is_broken = rc != RUVLLM_OK; // one that is not prepared must not be used
+    return rc;
+}
+
+/* What matters comes as a failure; a library does not write to its program's terminal. */
+static void ignore_notice(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
+static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, struct ruvllm_error *err)
+{
+    /* What comes later wins: the URL may set everything but the encoding. */
+    const char *const names[] = {"connect_timeout",
+                                 "application_name",
+                                 "keepalives_idle",
+                                 "tcp_user_timeout",
+                                 "dbname",
+                                 "client_encoding",
+                                 NULL};
+    const char *const values[] = {"3", "ruvllm", "10", "10000", url, "UTF8", NULL};
+
+    db->conn = PQconnectdbParams(names, values, 1);
+    if (!db->conn)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
+    PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
+    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, rv_clock_us(), "connect", err);
+}
+
+static void close_db(struct rv_store_db *base)
+{
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
+
+    PQfinish(db->conn);
+    rv_free(db->claims);
+    rv_free(db);
+}
+
+/* ---- transactions -------------------------------------------------------------------------- */
+
+static ruvllm_status begin(struct rv_store_db *base, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    /* A server that was started anew has dropped connections which look alive until they are used. */
+    for (int tries = 0; tries < 2; tries++) {
+        rc = rv_postgres_db_revive(base, "begin to write", err);
+        if (!rc)
+            rc = run(base, "BEGIN", "begin to write", err);
+        if (!rc || !is_lost(base))
+            break;
+    }
+    rv_postgres_db_of(base)->is_inside = !rc;
+    return rc;
+}
+
+static ruvllm_status end(struct rv_store_db *base, ruvllm_status rc, struct ruvllm_error *err)
+{
+    /* A transaction in which something failed is undone by COMMIT too, which then says so by its tag. */
+    if (!rc)
+        rc = run_tagged(base, "COMMIT", "COMMIT", "write to the disk", err);
+    else
+        (void)run(base, "ROLLBACK", "undo", NULL); // where that fails the connection is lost, and so is what was done
+    rv_postgres_db_of(base)->is_inside = false;
+    return rc;
+}
+
+static ruvllm_status begin_alone(struct rv_store_db *base, struct ruvllm_error *err)
+{
+    ruvllm_status rc = begin(base, err);
+
+    if (rc)
+        return rc;
+    _Static_assert(TABLES_LOCK == 1383429708, "the number below is this one");
+    rc = run(base, "SELECT pg_advisory_xact_lock(1383429708)", "wait for others who change the tables", err);
+    return rc ? end(base, rc, err) : RUVLLM_OK;
+}
+
+/* ---- whose schema it is -------------------------------------------------------------------- */
+
+static ruvllm_status read_number(struct rv_store_db *db, const char *sql, int64_t *out, struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    bool has_row;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, sql, "read the version of the database", err);
+
+    if (rc)
+        return rc;
+    rc = rv_sql_statement_step(&s, &has_row, err);
+    if (!rc) {
+        *out = has_row ? rv_sql_statement_int(&s) : 0;
+        rc = has_row ? rv_sql_statement_status(&s, err) : RUVLLM_OK;
+    }
+    rv_sql_statement_end(&s);
+    return rc;
+}
+
+static ruvllm_status version_of(struct rv_store_db *db, int64_t *version, struct ruvllm_error *err)
+{
+    static const char TABLES[] = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'ruvllm'";
+    static const char VERSIONS[] =
+        "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'ruvllm' AND tablename = 'version'";
+    int64_t n_tables = 0, n_versions = 0;
+    ruvllm_status rc = read_number(db, VERSIONS, &n_versions, err);
+
+    *version = 0;
+    if (!rc && n_versions)
+        return read_number(db, "SELECT n FROM ruvllm.version", version, err);
+    if (!rc)
+        rc = read_number(db, TABLES, &n_tables, err);
+    if (!rc && n_tables)
+        rc = rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_STORAGE,
+                          "its schema 'ruvllm' is of another program; give another database");
+    return rc;
+}
+
+/* ---- what takes more than one process ------------------------------------------------------ */
+
+/* A message is a tenant, a space and a model. */
+static void read_message(const char *text, struct rv_store_news *out)
+{
+    size_t tenant_len = strcspn(text, " "), model_len = text[tenant_len] ? strlen(text + tenant_len + 1) : 0;
+
+    out->kind = RV_STORE_NEWS_ANY;
+    if (!text[tenant_len] || tenant_len > RV_STORE_TENANT_MAX || model_len > RV_STORE_MODEL_MAX)
+        return; // not of our making: look everywhere
+    out->kind = RV_STORE_NEWS_GENERATION;
+    memcpy(out->tenant, text, tenant_len);
+    memcpy(out->model, text + tenant_len + 1, model_len);
+}
+
+/* What has come already; false: nothing. */
+static bool take_news(struct rv_postgres_db *db, struct rv_store_news *out)
+{
+    PGnotify *message = PQnotifies(db->conn);
+
+    if (!message)
+        return false;
+    read_message(message->extra, out);
+    PQfreemem(message);
+    return true;
+}
+
+static void rest(int32_t ms)
+{
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+static ruvllm_status start_listening(struct rv_postgres_db *db, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    if (db->is_listening)
+        return rv_postgres_db_revive(&db->base, "listen for generations", err);
+    rc = rv_postgres_db_revive(&db->base, "listen for generations", err);
+    if (!rc)
+        rc = run(&db->base, "LISTEN ruvllm_generation", "listen for generations", err);
+    db->is_listening = db->has_missed = !rc; // who begins to listen has missed all before
+    return rc;
+}
+
+static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, struct rv_store_news *out,
+                               struct ruvllm_error *err)
+{
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
+    int64_t deadline = rv_clock_us() + (int64_t)ms * 1000;
+    ruvllm_status rc = start_listening(db, err);
+
+    *out = (struct rv_store_news){.kind = RV_STORE_NEWS_NONE};
+    if (rc) {
+        rest(ms < 100 ? ms : 100); // who asks in a loop shall not spin
+        return rc;
+    }
+    if (db->has_missed) {
+        db->has_missed = false;
+        out->kind = RV_STORE_NEWS_ANY;
+        return RUVLLM_OK;
+    }
+    while (!take_news(db, out)) {
+        struct pollfd socket = {.fd = PQsocket(db->conn), .events = POLLIN};
+        int64_t left = deadline - rv_clock_us();
+
+        if (left <= 0)
+            return RUVLLM_OK;
+        (void)poll(&socket, 1, (int)(left / 1000) + 1); // whatever it says: consuming tells
+        if (!PQconsumeInput(db->conn) || is_lost(base))
+            return rv_postgres_db_fail(base, NULL, "listen for generations", err);
+    }
+    return RUVLLM_OK;
+}
+
+/* The lock of a tenant's model, a number among 2^64. */
+static uint64_t lock_of(const struct rv_store_claim *claim)
+{
+    uint8_t hash[RV_SECRET_BYTES];
+    char name[RV_STORE_TENANT_MAX + RV_STORE_MODEL_MAX + 2] = {0};
+    size_t tenant_len = strlen(claim->tenant), model_len = strlen(claim->model);
+    uint64_t key = 0;
+
+    memcpy(name, claim->tenant, tenant_len);
+    memcpy(name + tenant_len + 1, claim->model, model_len);
+    rv_secret_hash(hash, name, tenant_len + 1 + model_len);
+    for (int i = 0; i < 8; i++)
+        key = key << 8 | hash[i];
+    return key ? key : 1;
+}
+
+/* Asks one of the two functions about a lock. */
+static ruvllm_status ask_lock(struct rv_store_db *base, const char *sql, uint64_t key, bool *yes,
+                              struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    ruvllm_status rc = rv_sql_statement_begin(&s, base, sql, "become the one who teaches", err);
+    bool has_row;
+
+    *yes = false;
+    if (rc)
+        return rc;
+    rv_sql_statement_bind_int(&s, (int64_t)key);
+    rc = rv_sql_statement_step(&s, &has_row, err);
+    if (!rc && has_row) {
+        *yes = rv_sql_statement_int(&s) == 1;
+        rc = rv_sql_statement_status(&s, err);
+    }
+    rv_sql_statement_end(&s);
+    return rc;
+}
+
+/* Where a claim is among those held; their number when it is not. A learner has few at a time. */
+static size_t find_claim(const struct rv_postgres_db *db, uint64_t key)
+{
+    size_t i = 0;
+
+    while (i < db->n_claims && db->claims[i] != key)
+        i++;
+    return i;
+}
+
+static ruvllm_status learner_take(struct rv_store_db *base, const struct rv_store_claim *claim,
+                                  enum rv_store_claimed *out, struct ruvllm_error *err)
+{
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
+    uint64_t key = lock_of(claim), *claims;
+    int64_t one = 0;
+    bool got = false;
+    ruvllm_status rc = read_number(base, "SELECT 1", &one, err); // is the connection, and so the lock, still there?
+
+    *out = RV_STORE_CLAIM_OTHER;
+    if (rc)
+        return rc;
+    if (find_claim(db, key) < db->n_claims) {
+        *out = RV_STORE_CLAIM_KEPT;
+        return RUVLLM_OK;
+    }
+    claims = rv_realloc_array(db->claims, db->n_claims + 1, sizeof(*claims));
+    if (!claims)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a claim");
+    db->claims = claims;
+    rc = ask_lock(base, "SELECT pg_try_advisory_lock($1)::int", key, &got, err);
+    if (rc || !got)
+        return rc;
+    claims[db->n_claims++] = key;
+    *out = RV_STORE_CLAIM_TAKEN;
+    return RUVLLM_OK;
+}
+
+static ruvllm_status learner_leave(struct rv_store_db *base, const struct rv_store_claim *claim,
+                                   struct ruvllm_error *err)
+{
+    struct rv_postgres_db *db = rv_postgres_db_of(base);
+    uint64_t key = lock_of(claim);
+    size_t i = find_claim(db, key);
+    bool had;
+
+    if (is_lost(base) || i == db->n_claims)
+        return RUVLLM_OK;
+    db->claims[i] = db->claims[--db->n_claims];
+    return ask_lock(base, "SELECT pg_advisory_unlock($1)::int", key, &had, err);
+}
+
+static const struct rv_sql_ops engine = {
+    .dialect = RV_SQL_POSTGRES,
+    .close = close_db,
+    .start = rv_postgres_statement_start,
+    .step = rv_postgres_statement_step,
+    .stop = rv_postgres_statement_stop,
+    .column = rv_postgres_statement_column,
+    .run = run,
+    .begin = begin,
+    .end = end,
+    .begin_alone = begin_alone,
+    .version = version_of,
+    .is_lost = is_lost,
+    .wait_news = wait_news,
+    .learner_take = learner_take,
+    .learner_leave = learner_leave,
+};
+
+ruvllm_status rv_postgres_db_open(struct rv_store_db **out, const char *url, bool is_reader, struct ruvllm_error *err)
+{
+    struct rv_postgres_db *db = rv_calloc(1, sizeof(*db));
+    ruvllm_status rc;
+
+    *out = NULL;
+    if (!db)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
+    db->base.sql = &engine;
+    db->is_reader = is_reader;
+    rc = connect_to(db, url, err);
+    if (rc)
+        close_db(&db->base);
+    else
+        *out = &db->base;
+    return rc;
+}

@@ -1,0 +1,37 @@
+/*
+ * PostgreSQL as an engine: connecting, and connecting again when the server was away; transactions; what its failures
+ * mean. Our tables are in the schema "ruvllm" of the database that the URL names.
+ */
+#ifndef RV_STORE_POSTGRES_DB_H
+#define RV_STORE_POSTGRES_DB_H
+
+#include "store/sql_db.h"
+
+#include <libpq-fe.h>
+
+struct rv_postgres_db {
+    struct rv_store_db base; // first: what others hold is a pointer to it
+    PGconn *conn;
+    bool is_reader;
+    bool is_broken;    // it failed in a way that only a new connection mends
+    bool is_inside;    // of a transaction: a connection that is lost there is not made again before its end
+    bool is_listening; // for news of generations
+    bool has_missed;   // news, while the connection was lost
+    int64_t retry_us;  // when to try again to reach the server
+    uint64_t *claims;  // locks it holds: what it teaches
+    size_t n_claims;
+};
+
+/* Connects and prepares. IO: the server cannot be reached, or refuses us. */
+RV_CHECKED ruvllm_status rv_postgres_db_open(struct rv_store_db **out, const char *url, bool is_reader,
+                                             struct ruvllm_error *err);
+
+/* What of a connection is PostgreSQL's. */
+struct rv_postgres_db *rv_postgres_db_of(struct rv_store_db *db);
+/* Connects again if the connection was lost, at most once a second and not inside a transaction. */
+RV_CHECKED ruvllm_status rv_postgres_db_revive(struct rv_store_db *db, const char *doing, struct ruvllm_error *err);
+/* Reports a failure; `result`, which may be NULL, is what the server said. */
+ruvllm_status rv_postgres_db_fail(struct rv_store_db *db, const PGresult *result, const char *doing,
+                                  struct ruvllm_error *err);
+
+#endif

@@ -1,0 +1,99 @@
+/* Patterns, on the kind of store this run is about. */
+#include "store/store_patterns.h"
+#include "support/store_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct rv_store_pattern pattern(const char *tenant, const char *text)
+{
+    return (struct rv_store_pattern){.tenant = tenant,
+                                     .model = "m",
+                                     .seq = 7,
+                                     .outcome = 0.1 + 0.2,
+                                     .verdict = 2,
+                                     .embedding = {.data = "\0\1\2\xFF", .len = 4},
+                                     .text = {.data = text, .len = strlen(text)}};
+}
+
+struct seen {
+    char text[4096];
+    int64_t last;
+    size_t n;
+};
+
+static bool see(void *user, const struct rv_store_pattern *p)
+{
+    struct seen *seen = user;
+
+    assert_true(p->row > seen->last);
+    assert_true(p->outcome == 0.1 + 0.2 && p->verdict == 2 && p->seq == 7 && p->time_us > 1600000000000000);
+    assert_int_equal(p->embedding.len, 4);
+    assert_memory_equal(p->embedding.data, "\0\1\2\xFF", 4);
+    seen->last = p->row;
+    seen->n++;
+    if (seen->n <= 5)
+        snprintf(seen->text + strlen(seen->text), sizeof(seen->text) - strlen(seen->text), "%s ", p->text.data);
+    return true;
+}
+
+static void patterns_of_a_tenant_come_back_in_order(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    struct seen seen = {0}, rest = {0};
+    int64_t third = 0;
+    uint64_t n;
+
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        struct rv_store_pattern p = pattern(i % 2 ? "acme" : "other", i < 20 ? "one" : "two");
+
+        assert_ok(rv_store_patterns_add(store, &p, err));
+        if (i == 5)
+            third = p.row;
+    }
+    assert_ok(rv_store_patterns_list(store, "acme", "m", 0, see, &seen, err));
+    assert_int_equal(seen.n, 300);
+    assert_string_equal(seen.text, "one one one one one ");
+    assert_ok(rv_store_patterns_delete(store, "other", "m", third, &n, err));
+    assert_int_equal(n, 0); // another tenant's
+    assert_ok(rv_store_patterns_delete(store, "acme", "m", third, &n, err));
+    assert_int_equal(n, 1);
+    assert_ok(rv_store_patterns_list(store, "acme", "m", third, see, &rest, err));
+    assert_int_equal(rest.n, 297);
+    assert_ok(rv_store_patterns_delete(store, "acme", "m", 0, &n, err));
+    assert_int_equal(n, 299);
+    seen = (struct seen){0};
+    assert_ok(rv_store_patterns_list(store, "other", "m", 0, see, &seen, err));
+    assert_int_equal(seen.n, 300);
+    ruvllm_store_close(store);
+}
+
+static void wrong_patterns_are_refused(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    struct rv_store_pattern p = pattern("acme", "\xFF");
+    struct ruvllm_error failure = {0};
+
+    (void)state;
+    assert_fails(rv_store_patterns_add(store, &p, &failure), RUVLLM_INVALID, failure, "UTF-8");
+    p = pattern("acme", "x");
+    p.verdict = -1;
+    assert_fails(rv_store_patterns_add(store, &p, &failure), RUVLLM_INVALID, failure, "negative");
+    p = pattern("acme", "x");
+    p.embedding.len = RV_STORE_EMBEDDING_MAX + 1;
+    assert_fails(rv_store_patterns_add(store, &p, &failure), RUVLLM_TOO_LARGE, failure, "larger");
+    p = pattern("", "x");
+    assert_fails(rv_store_patterns_add(store, &p, &failure), RUVLLM_INVALID, failure, "a tenant");
+    ruvllm_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_of_a_tenant_come_back_in_order),
+        cmocka_unit_test(wrong_patterns_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

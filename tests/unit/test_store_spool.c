@@ -1,0 +1,303 @@
+/*
+ * Events that wait on this machine's disk. By itself the suite delivers from one file to another; under
+ * with_postgres.py the server is taken away while events stream.
+ */
+#include "base/clock.h"
+#include "store/event_spool.h"
+#include "store/sql_events.h"
+#include "store/store_events.h"
+#include "store/store_keys.h"
+#include "store/store_news.h"
+#include "store/store_sqlite.h"
+#include "support/store_fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void rest(int ms)
+{
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+static struct rv_store_event event(const char *tenant, int i)
+{
+    struct rv_store_event e = {.tenant = tenant,
+                               .model = "",
+                               .response_id = "",
+                               .kind = RV_STORE_EVENT_VOTE,
+                               .score = i,
+                               .time_us = 1,
+                               .prompt = {.data = "p", .len = 1},
+                               .delta = {.data = "\0\1", .len = 2}};
+
+    e.uid[0] = 's';
+    memcpy(e.uid + 4, &i, sizeof(i));
+    return e;
+}
+
+/* ---- from file to file --------------------------------------------------------------------- */
+
+static struct rv_store_db *connect_to(const char *path)
+{
+    struct ruvllm_store_params params = ruvllm_store_params_default();
+    struct rv_store_db *db;
+
+    assert_ok(rv_store_sqlite.open(&db, path, RV_STORE_ROLE_FIRST, &params, err));
+    return db;
+}
+
+static void spool(struct rv_event_spool *s, const char *tenant, int i)
+{
+    struct rv_store_event e = event(tenant, i), *one = &e;
+
+    assert_ok(rv_event_spool_write(s, &one, 1, err));
+    assert_int_equal(e.fate, RV_STORE_EVENT_SPOOLED);
+    assert_int_equal(e.seq, 0);
+}
+
+static void expect_in_order(struct rv_store_db *db, const char *tenant, int first, int step, int n)
+{
+    struct rv_sql_events_page page;
+    int64_t after = 0;
+
+    for (int i = 0; i < n;) {
+        assert_ok(rv_sql_events_read(db, tenant, after, 100, &page, err));
+        assert_true(page.n > 0);
+        for (size_t k = 0; k < page.n; k++, i++) {
+            assert_int_equal(page.rows[k].seq, i + 1);
+            assert_true(page.rows[k].score == first + i * step);
+            assert_string_equal(page.rows[k].prompt.data, "p");
+            assert_int_equal(page.rows[k].delta.len, 2);
+            after = page.rows[k].seq;
+        }
+        rv_sql_events_page_release(&page);
+    }
+    assert_ok(rv_sql_events_read(db, tenant, after, 100, &page, err));
+    assert_int_equal(page.n, 0);
+    rv_sql_events_page_release(&page);
+}
+
+static void what_waits_is_delivered_in_order_and_once(void **state)
+{
+    struct ruvllm_store_params params = ruvllm_store_params_default();
+    const char *path = store_temp_path();
+    struct rv_store_db *db = connect_to(store_temp_path());
+    struct rv_store_event known = event("a", 2), *one = &known;
+    struct rv_event_spool *s;
+
+    (void)state;
+    assert_ok(rv_sql_events_write(db, &one, 1, err)); // got there before its sender knew
+    assert_ok(rv_event_spool_open(&s, path, &params, err));
+    for (int i = 2; i < 302; i++)
+        spool(s, i % 2 ? "b" : "a", i);
+    spool(s, "a", 2); // a second time
+    assert_int_equal(rv_event_spool_n(s), 300);
+    assert_ok(rv_event_spool_deliver(s, db, 100, err));
+    assert_int_equal(rv_event_spool_n(s), 300 - 128); // pages of 64
+    rv_event_spool_close(s);
+    assert_ok(rv_event_spool_open(&s, path, &params, err)); // a restart in between
+    assert_int_equal(rv_event_spool_n(s), 172);
+    assert_ok(rv_event_spool_deliver(s, db, 1000, err));
+    assert_int_equal(rv_event_spool_n(s), 0);
+    assert_ok(rv_event_spool_deliver(s, db, 1000, err));
+    expect_in_order(db, "a", 2, 2, 150);
+    expect_in_order(db, "b", 3, 2, 150);
+    rv_event_spool_close(s);
+    rv_sql_db_close(db);
+}
+
+static void a_spool_that_cannot_be_is_explained(void **state)
+{
+    struct ruvllm_store_params params = ruvllm_store_params_default();
+    struct ruvllm_error failure = {0};
+    struct rv_event_spool *s;
+
+    (void)state;
+    assert_fails(rv_event_spool_open(&s, "/dev/null/spool.db", &params, &failure), RUVLLM_IO, failure,
+                 "cannot open the spool");
+    assert_null(s);
+    rv_event_spool_close(NULL);
+}
+
+/* ---- a server that goes away --------------------------------------------------------------- */
+
+struct streamer {
+    ruvllm_store *store;
+    const char *tenant;
+    atomic_bool *is_over;
+    int n_sent;
+    int n_spooled;
+    int n_failed;
+    int64_t slowest_us;
+};
+
+static void *stream_events(void *arg)
+{
+    struct streamer *s = arg;
+
+    while (!atomic_load(s->is_over)) {
+        struct rv_store_event e = event(s->tenant, s->n_sent);
+        int64_t began = rv_clock_us();
+
+        if (rv_store_events_append(s->store, &e, 1, NULL))
+            s->n_failed++;
+        else
+            s->n_sent++;
+        if (rv_clock_us() - began > s->slowest_us)
+            s->slowest_us = rv_clock_us() - began;
+        s->n_spooled += e.fate == RV_STORE_EVENT_SPOOLED;
+        rest(2);
+    }
+    return NULL;
+}
+
+struct order {
+    int n;
+    bool is_right;
+};
+
+static bool check_order(void *user, const struct rv_store_event *e)
+{
+    struct order *o = user;
+
+    o->is_right = o->is_right && e->seq == o->n + 1 && e->score == o->n;
+    o->n++;
+    return true;
+}
+
+static void wait_until_delivered(ruvllm_store *store)
+{
+    struct rv_event_writer_stats stats;
+
+    for (int i = 0; i < 300; i++) {
+        assert_ok(rv_store_events_stats(store, &stats, err));
+        if (!stats.n_in_spool)
+            return;
+        rest(100);
+    }
+    fail_msg("%llu events are still in the spool", (unsigned long long)stats.n_in_spool);
+}
+
+static void no_event_fails_while_the_server_is_away(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    struct streamer streamers[4];
+    atomic_bool is_over = false;
+    pthread_t threads[4];
+    int n_spooled = 0;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        static const char *const tenants[] = {"a", "b", "c", "d"};
+
+        streamers[i] = (struct streamer){.store = store, .tenant = tenants[i], .is_over = &is_over};
+        assert_int_equal(pthread_create(&threads[i], NULL, stream_events, &streamers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        rest(300);
+        store_postgres_stop(); // at once, as a crash would
+        rest(1500);
+        store_postgres_start();
+    }
+    rest(300);
+    atomic_store(&is_over, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    wait_until_delivered(store);
+    for (int i = 0; i < 4; i++) {
+        struct order o = {.is_right = true};
+
+        assert_int_equal(streamers[i].n_failed, 0);
+        assert_true(streamers[i].slowest_us < 5000000);
+        n_spooled += streamers[i].n_spooled;
+        assert_ok(rv_store_events_replay(store, streamers[i].tenant, 0, check_order, &o, err));
+        assert_true(o.is_right);
+        assert_int_equal(o.n, streamers[i].n_sent);
+    }
+    print_message("%d events went through the spool\n", n_spooled);
+    assert_true(n_spooled > 0);
+    ruvllm_store_close(store);
+}
+
+static void what_a_dead_process_left_is_delivered_by_the_next(void **state)
+{
+    const char *url = store_temp_url();
+    ruvllm_store *store = store_open(url);
+    struct rv_store_event e = event("a", 0);
+    struct order o = {.is_right = true};
+
+    (void)state;
+    assert_ok(rv_store_events_append(store, &e, 1, err));
+    store_postgres_stop();
+    for (int i = 1; i < 100; i++) {
+        e = event("a", i);
+        assert_ok(rv_store_events_append(store, &e, 1, err));
+        assert_int_equal(e.fate, RV_STORE_EVENT_SPOOLED);
+    }
+    ruvllm_store_close(store);
+    store_postgres_start();
+    store = store_open(url);
+    wait_until_delivered(store);
+    assert_ok(rv_store_events_replay(store, "a", 0, check_order, &o, err));
+    assert_true(o.is_right && o.n == 100);
+    ruvllm_store_close(store);
+}
+
+static void other_calls_fail_with_a_sentence_and_work_again(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    struct ruvllm_error failure = {0};
+    struct rv_store_news_listener *listener;
+    struct rv_store_news news;
+    char key[RUVLLM_KEY_SIZE], stranger[RUVLLM_KEY_SIZE];
+    ruvllm_key_verdict verdict;
+    uint64_t n;
+
+    (void)state;
+    store_make_key(store, "acme", key, NULL);
+    memcpy(stranger, key, sizeof(key));
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID);
+    assert_ok(rv_store_news_open(&listener, store, err));
+    assert_ok(rv_store_news_wait(listener, 0, &news, err));
+    store_postgres_stop();
+    assert_fails(ruvllm_keys_count(store, &n, &failure), RUVLLM_IO, failure, "cannot count keys");
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID); // it was, a moment ago
+    stranger[5] = stranger[5] == 'x' ? 'y' : 'x';
+    assert_fails(ruvllm_keys_check(store, stranger, sizeof(stranger) - 1, &verdict, NULL, &failure), RUVLLM_IO, failure,
+                 "look up a key");
+    assert_int_equal(rv_store_news_wait(listener, 10, &news, &failure), RUVLLM_IO);
+    store_postgres_start();
+    rest(1100);
+    assert_ok(ruvllm_keys_count(store, &n, err));
+    assert_int_equal(n, 1);
+    assert_ok(rv_store_news_wait(listener, 10, &news, err));
+    assert_int_equal(news.kind, RV_STORE_NEWS_ANY); // something may have been missed
+    store_postgres_stop();
+    store_postgres_start(); // nobody noticed: what only reads is asked a second time
+    assert_ok(ruvllm_keys_count(store, &n, err));
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID);
+    rv_store_news_close(listener);
+    ruvllm_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest files[] = {
+        cmocka_unit_test(what_waits_is_delivered_in_order_and_once),
+        cmocka_unit_test(a_spool_that_cannot_be_is_explained),
+    };
+    const struct CMUnitTest server[] = {
+        cmocka_unit_test(no_event_fails_while_the_server_is_away),
+        cmocka_unit_test(what_a_dead_process_left_is_delivered_by_the_next),
+        cmocka_unit_test(other_calls_fail_with_a_sentence_and_work_again),
+    };
+    int failed = cmocka_run_group_tests(files, NULL, NULL);
+
+    return failed + (store_is_postgres() ? cmocka_run_group_tests(server, NULL, NULL) : 0);
+}

@@ -1,0 +1,78 @@
+/* Traces wait for feedback, as many as there is room for, each for its tenant alone. */
+#include "learn/trace.h"
+#include "support/test.h"
+
+static struct rv_trace *make(uint64_t id, const char *tenant)
+{
+    struct rv_trace *trace;
+    struct ruvllm_error err;
+
+    assert_int_equal(rv_trace_new(&trace, id, tenant, 64, 10, &err), RUVLLM_OK);
+    return trace;
+}
+
+static void a_trace_is_found_by_its_tenant_only(void **state)
+{
+    struct rv_trace_ring *ring;
+    struct ruvllm_error err;
+    struct rv_trace *found;
+
+    (void)state;
+    assert_int_equal(rv_trace_ring_new(&ring, 1 << 20, &err), RUVLLM_OK);
+    rv_trace_ring_add(ring, make(7, "anna"));
+    rv_trace_ring_add(ring, make(8, NULL));
+    assert_null(rv_trace_ring_find(ring, 7, "bert"));
+    assert_null(rv_trace_ring_find(ring, 7, NULL));
+    assert_null(rv_trace_ring_find(ring, 9, "anna"));
+    found = rv_trace_ring_find(ring, 7, "anna");
+    assert_non_null(found);
+    assert_int_equal(found->id, 7);
+    rv_trace_unref(found);
+    found = rv_trace_ring_find(ring, 8, "");
+    assert_non_null(found);
+    rv_trace_unref(found);
+    rv_trace_ring_free(ring);
+}
+
+static void the_oldest_goes_and_stays_alive_for_who_has_it(void **state)
+{
+    struct rv_trace *first = make(1, "a"), *found;
+    struct rv_trace_ring *ring;
+    struct ruvllm_error err;
+
+    (void)state;
+    assert_int_equal(rv_trace_ring_new(&ring, 3 * rv_trace_n_bytes(first), &err), RUVLLM_OK);
+    rv_trace_ring_add(ring, first);
+    found = rv_trace_ring_find(ring, 1, "a");
+    for (uint64_t id = 2; id <= 4; id++)
+        rv_trace_ring_add(ring, make(id, "a"));
+    assert_null(rv_trace_ring_find(ring, 1, "a"));
+    assert_string_equal(found->tenant, "a");
+    rv_trace_unref(found);
+    found = rv_trace_ring_find(ring, 2, "a");
+    assert_non_null(found);
+    rv_trace_unref(found);
+    rv_trace_ring_free(ring);
+}
+
+static void long_answers_leave_their_beginning(void **state)
+{
+    struct rv_trace *trace;
+    struct ruvllm_error err;
+
+    (void)state;
+    assert_int_equal(rv_trace_new(&trace, 1, "a", 8, 100000, &err), RUVLLM_OK);
+    assert_int_equal(trace->cap, RV_TRACE_MAX_ROWS);
+    rv_trace_unref(trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trace_is_found_by_its_tenant_only),
+        cmocka_unit_test(the_oldest_goes_and_stays_alive_for_who_has_it),
+        cmocka_unit_test(long_answers_leave_their_beginning),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
