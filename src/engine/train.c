@@ -109,6 +109,7 @@ static ruvllm_status configure(struct rv_deep_config *out, const struct ruvllm_m
     out->held_out = p->held_out;
     out->kl_weight = p->kl_weight;
     out->seed = p->seed;
+    out->context = p->max_tokens; // a model with two sets of rope factors is trained with those its examples need
     out->max_state_bytes = p->max_bytes;
     out->adamw.step = p->step_size;
     out->adamw.decay = p->decay;

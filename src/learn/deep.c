@@ -137,14 +137,13 @@ static ruvllm_status run_call(struct rv_deep *d, const struct rv_trainable *trai
     struct rv_backward_result result;
     int32_t n_sequences = 0, column = 0;
     size_t first = *at;
+    ruvllm_status rc = RUVLLM_OK;
     float kl_weight = totals->anchors > 0 ? (float)((double)d->config.kl_weight / totals->anchors) : 0.0f;
 
-    for (size_t i = first; i < n; i++) {
-        ruvllm_status rc = reference_of(d, list[i], err);
-
-        if (rc)
-            return rc;
-    }
+    for (size_t i = first; i < n && !rc; i++)
+        rc = reference_of(d, list[i], err);
+    if (rc)
+        return rc;
     for (; *at < n && n_sequences < MAX_SEQUENCES; (*at)++) {
         const struct rv_deep_sample *s = &d->samples[list[*at]];
         float *weights = d->weights + column, *kl_weights = d->kl_weights + column;
@@ -158,8 +157,9 @@ static ruvllm_status run_call(struct rv_deep *d, const struct rv_trainable *trai
         sequences[n_sequences++] = sequence_of(d, list[*at], weights, kl_weights);
         column += columns_of(s);
     }
-    if (rv_backward_run(d->backward, trainable, sequences, n_sequences, grad, &result, err))
-        return rv_fail_in(err, RUVLLM_BACKEND, "cannot compute samples %zu to %zu of a batch", first, *at - 1);
+    rc = rv_backward_run(d->backward, trainable, sequences, n_sequences, grad, &result, err);
+    if (rc)
+        return rv_fail_in(err, rc, "cannot compute samples %zu to %zu of a batch", first + 1, *at);
     sums->nll += result.nll;
     sums->kl += result.kl;
     return RUVLLM_OK;
