@@ -10,6 +10,7 @@
 #include "ruvllm_hub.h"
 #include "ruvllm_kernels.h"
 #include "ruvllm_store.h"
+#include "ruvllm_train.h"
 
 /* What is frozen: a changed layout makes an array of negative size. */
 typedef char error_layout_is_frozen[sizeof(struct ruvllm_error) == 264 ? 1 : -1];
