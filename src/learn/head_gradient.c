@@ -20,7 +20,8 @@ ruvllm_status rv_head_gradient_init(struct rv_head_gradient *out, const struct r
 
     *out = (struct rv_head_gradient){.head = manifest->roots[manifest->tied ? RV_ROOT_EMBEDDING : RV_ROOT_OUTPUT],
                                      .n_vocab = (size_t)hparams->n_vocab,
-                                     .n_dims = n};
+                                     .n_dims = n,
+                                     .cap = hparams->final_cap};
     out->row = rv_realloc_array(NULL, n, sizeof(*out->row));
     out->gradient = rv_realloc_array(NULL, n, sizeof(*out->gradient));
     if (out->row && out->gradient)
@@ -70,6 +71,14 @@ static void find_top(const float *logits, size_t n_vocab, struct top *top)
     }
 }
 
+/* How much a logit moves with what the cap was put on. */
+static float give_of(const struct rv_head_gradient *g, float logit)
+{
+    float share = g->cap > 0 ? logit / g->cap : 0;
+
+    return share < 1 && share > -1 ? 1 - share * share : 0;
+}
+
 void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace *trace, const float *state,
                               const float *logits, float temperature, int32_t token)
 {
@@ -95,10 +104,10 @@ void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace
         if (weights[i] < 1e-6 * total)
             break;
         rv_head_gradient_row(g, top.tokens[i], g->row);
-        ops->add(g->gradient, g->row, scale * (float)(weights[i] / total), g->n_dims);
+        ops->add(g->gradient, g->row, scale * (float)(weights[i] / total) * give_of(g, top.logits[i]), g->n_dims);
     }
     rv_head_gradient_row(g, token, g->row);
-    ops->add(g->gradient, g->row, -scale, g->n_dims);
+    ops->add(g->gradient, g->row, -scale * give_of(g, logits[token]), g->n_dims);
     states = trace->states + (size_t)trace->n_rows * g->n_dims;
     gradients = trace->gradients + (size_t)trace->n_rows * g->n_dims;
     for (size_t i = 0; i < g->n_dims; i++) {
