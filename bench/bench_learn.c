@@ -287,8 +287,11 @@ static void open_lab(struct lab *lab, const char *path, uint64_t seed)
 
 static void learn_from(struct lab *lab, struct rv_head_adapter *adapter, struct answer *a, double kl, int32_t n_pairs)
 {
-    struct rv_head_rows rows = {
-        .n = (size_t)a->n, .states = a->states, .gradients = a->gradients, .weights = a->weights};
+    struct rv_head_rows rows = {.n = (size_t)a->n,
+                                .states = a->states,
+                                .gradients = a->gradients,
+                                .probes = a->gradients,
+                                .weights = a->weights};
     struct rv_head_step step = {.a = need(calloc(4 * lab->n_dims, 2)), .b = need(calloc(4 * lab->n_dims, 2))};
 
     rv_head_adapter_step(&step, &rows, &lab->whitening, kl, n_pairs, lab->scratch);
@@ -399,7 +402,8 @@ static void tick(struct lab *lab, struct rv_head_adapter *adapter, const struct 
     struct answer *a = new_answer(lab);
     float *base = need(malloc(lab->n_vocab * sizeof(float))), *gradient = need(malloc(lab->n_dims * sizeof(float)));
     struct rv_head_step step = {.a = need(calloc(4 * lab->n_dims, 2)), .b = need(calloc(4 * lab->n_dims, 2))};
-    struct rv_head_rows rows = {.n = (size_t)n, .states = a->states, .gradients = a->gradients, .weights = a->weights};
+    struct rv_head_rows rows = {
+        .n = (size_t)n, .states = a->states, .gradients = a->gradients, .probes = a->gradients, .weights = a->weights};
     const float **at = need(calloc((size_t)n, sizeof(*at)));
     double slope = 0, curve = 0, kl = 0;
 

@@ -124,8 +124,11 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
                                       struct rv_tenant_vote *vote, struct ruvllm_error *err)
 {
     float weights[RV_TRACE_MAX_ROWS];
-    struct rv_head_rows rows = {
-        .n = (size_t)trace->n_rows, .states = trace->states, .gradients = trace->gradients, .weights = weights};
+    struct rv_head_rows rows = {.n = (size_t)trace->n_rows,
+                                .states = trace->states,
+                                .gradients = trace->gradients,
+                                .probes = trace->probes,
+                                .weights = weights};
     ruvllm_status rc;
 
     if (!(score >= 0 && score <= 1))
@@ -136,7 +139,7 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
     vote->score = score;
     vote->advantage = advantage_of(&learner->now, score);
     weigh_rows(trace, vote->advantage, weights);
-    rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 1,
+    rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 2,
                          learner->scratch);
     return RUVLLM_OK;
 }

@@ -40,7 +40,7 @@ static struct ruvllm_response *ask(ruvllm_engine *engine, const char *tenant, fl
                                    uint64_t *id)
 {
     struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    struct ruvllm_input input = {.struct_size = sizeof(input), .text = TEXT};
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = TEXT, .text_len = strlen(TEXT)};
     struct ruvllm_request request = {
         .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
     struct ruvllm_event event = {.struct_size = sizeof(event)};
