@@ -9,7 +9,7 @@
 
 enum { VERSION = 1, HEADER_BYTES = 8, SCRATCH_ROWS = RV_HEAD_ADAPTER_MAX_RANK + 2 * RV_HEAD_ADAPTER_STEP_RANK };
 
-static const double KL_UP = 0.06, KL_DOWN = 0.02, KL_LEAST = 0.1, MAX_ODDS = 3;
+static const double REACH_UP = 0.012, REACH_DOWN = 0.024, LEAST_SHARE = 0.07, MAX_ODDS = 3;
 
 /* ---- states --------------------------------------------------------------------------------- */
 
@@ -82,13 +82,23 @@ void rv_tenant_learner_free(struct rv_tenant_learner *learner)
 
 /* ---- votes ---------------------------------------------------------------------------------- */
 
-/* A vote against an answer lowers tokens by their odds: what was unlikely anyway is left alone. */
-static void weigh_rows(const struct rv_trace *trace, double advantage, float *weights)
+/* How much a vote of its own counts among the tenant's: 1 for the first, then less. */
+static double share_of(const struct rv_tenant_state *s)
+{
+    return 3 / ((double)s->n_votes + 3);
+}
+
+/*
+ * A lone vote against an answer lowers tokens by their odds: what was unlikely anyway is left alone. Among many, only
+ * the plain weight is fair: then what good and bad answers have in common cancels out.
+ */
+static void weigh_rows(const struct rv_trace *trace, double advantage, double share, float *weights)
 {
     for (int32_t i = 0; i < trace->n_rows; i++) {
         double p = exp((double)trace->logprobs[i]), odds = p / (1 - p + 1e-6);
 
-        weights[i] = (float)(advantage > 0 ? advantage : advantage * (odds < MAX_ODDS ? odds : MAX_ODDS));
+        odds = odds < MAX_ODDS ? odds : MAX_ODDS;
+        weights[i] = (float)(advantage > 0 ? advantage : advantage * (share * odds + 1 - share));
     }
 }
 
@@ -102,9 +112,10 @@ static double advantage_of(const struct rv_tenant_state *s, double score)
 
 static double reach_of(const struct rv_tenant_state *s, double advantage)
 {
-    double share = 3 / ((double)s->n_votes + 3);
+    double share = share_of(s);
 
-    return (advantage > 0 ? KL_UP : KL_DOWN) * (share > KL_LEAST ? share : KL_LEAST) * advantage * advantage / 4;
+    return (advantage > 0 ? REACH_UP : REACH_DOWN) * (share > LEAST_SHARE ? share : LEAST_SHARE) * advantage *
+           advantage / 4;
 }
 
 static ruvllm_status allocate_vote(struct rv_tenant_vote *vote, int32_t n_dims, struct ruvllm_error *err)
@@ -138,7 +149,7 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
         return rc;
     vote->score = score;
     vote->advantage = advantage_of(&learner->now, score);
-    weigh_rows(trace, vote->advantage, weights);
+    weigh_rows(trace, vote->advantage, share_of(&learner->now), weights);
     rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 2,
                          learner->scratch);
     return RUVLLM_OK;

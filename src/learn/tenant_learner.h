@@ -44,8 +44,8 @@ void rv_tenant_learner_free(struct rv_tenant_learner *learner);
 
 /*
  * Weighs a score of 0 to 1 against the tenant's others (so floods of equal votes come to nothing) and makes the step.
- * How far it goes on the answer itself, in nats a token: the first vote 0.06 up or 0.02 down, the n-th 3 / (n + 3) of
- * that, but at least a tenth; and by the square of how surprising it is.
+ * How far it goes on the answer itself, in nats a token: the first vote 0.012 up or 0.024 down, the n-th 3 / (n + 3) of
+ * that, but at least 7 %; and by the square of how surprising it is.
  */
 RV_CHECKED ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const struct rv_trace *trace,
                                                  double score, struct rv_tenant_vote *vote, struct ruvllm_error *err);
