@@ -376,6 +376,7 @@ struct ruvllm_response {
     int64_t prefill_us;
     int64_t decode_us;
     int64_t adapter_generation; // of the request's adapter, the first of several; 0: it had none
+    int64_t learned_generation; // of what the tenant's feedback has taught (ruvllm_learn.h); 0: nothing yet
 };
 
 /*
