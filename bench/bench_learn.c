@@ -228,7 +228,7 @@ static void vote(struct rv_tenant_learner *learner, const struct rv_trace *trace
 
     if (rv_tenant_learner_weigh(learner, trace, score, &made, &err) || rv_tenant_learner_apply(learner, &made, &err))
         die("vote", &err);
-    rv_tenant_vote_release(&made);
+    rv_tenant_learner_release_vote(&made);
 }
 
 /* ---- row 1: one vote ------------------------------------------------------------------------ */
@@ -367,6 +367,11 @@ static void time_votes(struct lab *lab)
     }
 }
 
+static int number(int argc, char **argv, int at, int otherwise)
+{
+    return argc > at ? (int)strtol(argv[at], NULL, 10) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
     const char *row = argc > 2 ? argv[2] : "";
@@ -376,16 +381,16 @@ int main(int argc, char **argv)
         die("usage: bench_learn MODEL ROW ...", NULL);
     open_lab(&lab, argv[1]);
     if (strcmp(row, "1") == 0) {
-        int n = argc > 3 ? atoi(argv[3]) : 40;
+        int n = number(argc, argv, 3, 40);
 
-        rv_rng_init(&lab.rng, argc > 4 ? strtoull(argv[4], NULL, 10) : 1);
+        rv_rng_init(&lab.rng, (uint64_t)number(argc, argv, 4, 1));
         one_vote(&lab, n, 1, "up");
         one_vote(&lab, n, 0, "down");
     } else if (strcmp(row, "2") == 0 || strcmp(row, "16") == 0) {
         learn_skill(&lab, &(struct skill){.row = row,
-                                          .rank = argc > 3 ? atoi(argv[3]) : 8,
-                                          .n_votes = argc > 4 ? atoi(argv[4]) : 1000,
-                                          .seed = argc > 5 ? strtoull(argv[5], NULL, 10) : 1,
+                                          .rank = number(argc, argv, 3, 8),
+                                          .n_votes = number(argc, argv, 4, 1000),
+                                          .seed = (uint64_t)number(argc, argv, 5, 1),
                                           .word = argc > 6 ? argv[6] : "happy",
                                           .is_shuffled = strcmp(row, "16") == 0});
     } else if (strcmp(row, "12") == 0) {

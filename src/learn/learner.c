@@ -162,10 +162,10 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
         return rv_tenant_learner_go_back(t->state, event->generation, err);
     if (event->kind != RV_STORE_EVENT_VOTE || event->is_forgotten)
         return RUVLLM_OK;
-    rc = rv_tenant_vote_read(&vote, l->whitening.n_dims, event->score, event->delta, err);
+    rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
     if (!rc)
         rc = rv_tenant_learner_apply(t->state, &vote, err);
-    rv_tenant_vote_release(&vote);
+    rv_tenant_learner_release_vote(&vote);
     return rc;
 }
 
@@ -257,7 +257,7 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     ruvllm_status rc = rv_tenant_learner_weigh(t->state, trace, score, &made, err);
 
     if (!rc)
-        rc = rv_tenant_vote_write(&made, l->whitening.n_dims, &bytes, err);
+        rc = rv_tenant_learner_write_vote(&made, l->whitening.n_dims, &bytes, err);
     result->compute_us = rv_clock_us() - start;
     event.delta = bytes;
     if (!rc)
@@ -272,7 +272,7 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     result->kl = made.step.kl;
     result->generation = t->state->now.generation;
     rv_free((char *)(uintptr_t)bytes.data);
-    rv_tenant_vote_release(&made);
+    rv_tenant_learner_release_vote(&made);
     return rc;
 }
 

@@ -155,15 +155,15 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
     return RUVLLM_OK;
 }
 
-void rv_tenant_vote_release(struct rv_tenant_vote *vote)
+void rv_tenant_learner_release_vote(struct rv_tenant_vote *vote)
 {
     rv_free(vote->memory);
     *vote = (struct rv_tenant_vote){0};
 }
 
 /* Version, pairs, width; how far it goes; then A and B. Little-endian, as every machine we run on. */
-ruvllm_status rv_tenant_vote_write(const struct rv_tenant_vote *vote, int32_t n_dims, struct rv_str *out,
-                                   struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_write_vote(const struct rv_tenant_vote *vote, int32_t n_dims, struct rv_str *out,
+                                           struct ruvllm_error *err)
 {
     uint8_t header[HEADER_BYTES] = {VERSION, (uint8_t)vote->step.n_pairs};
     size_t n = (size_t)vote->step.n_pairs * (size_t)n_dims * sizeof(uint16_t);
@@ -181,8 +181,8 @@ ruvllm_status rv_tenant_vote_write(const struct rv_tenant_vote *vote, int32_t n_
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_tenant_vote_read(struct rv_tenant_vote *out, int32_t n_dims, double score, struct rv_str bytes,
-                                  struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out, int32_t n_dims, double score, struct rv_str bytes,
+                                          struct ruvllm_error *err)
 {
     const uint8_t *header = (const uint8_t *)bytes.data;
     int32_t width = 0;

@@ -49,12 +49,12 @@ void rv_tenant_learner_free(struct rv_tenant_learner *learner);
  */
 RV_CHECKED ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const struct rv_trace *trace,
                                                  double score, struct rv_tenant_vote *vote, struct ruvllm_error *err);
-void rv_tenant_vote_release(struct rv_tenant_vote *vote);
+void rv_tenant_learner_release_vote(struct rv_tenant_vote *vote);
 /* A vote as bytes of an event, and back. FORMAT for bytes that are none, or of another width. */
-RV_CHECKED ruvllm_status rv_tenant_vote_write(const struct rv_tenant_vote *vote, int32_t n_dims, struct rv_str *out,
-                                              struct ruvllm_error *err);
-RV_CHECKED ruvllm_status rv_tenant_vote_read(struct rv_tenant_vote *out, int32_t n_dims, double score,
-                                             struct rv_str bytes, struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_tenant_learner_write_vote(const struct rv_tenant_vote *vote, int32_t n_dims,
+                                                      struct rv_str *out, struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out, int32_t n_dims, double score,
+                                                     struct rv_str bytes, struct ruvllm_error *err);
 
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
