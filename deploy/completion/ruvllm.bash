@@ -2,17 +2,18 @@
 
 _ruvllm_words() { # command: its options
     case $1 in
-    run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    chat) echo '--system --load --json -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --kv-bytes --kv-cold --max-sequences --max-queue --memory-budget --idle-unload --auto --store --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    chat) echo '--system --load --json -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter-cache --kv-bytes --kv-cold --max-sequences --max-queue --memory-budget --idle-unload --auto --store --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     pull) echo '--offline --max-size --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     list) echo '--json -h --help' ;;
     rm) echo '-y --yes -h --help' ;;
     info) echo '--tensors --metadata --template --load --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     tokenize) echo '-f --file --decode --special --no-bos --chat --ids --json -m --model --template-sha256 -h --help' ;;
-    perplexity) echo '-f --file --chunks --bos --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    perplexity) echo '-f --file --chunks --bos --json -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     bench) echo '-p --prompt-tokens -n --gen-tokens -r --rounds -t --threads --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     quantize) echo '-t --threads --pure --allow-requantize --force --tensors --json -h --help' ;;
+    adapter) echo '-o --output --format --force --method --density --rank --seed --json -h --help' ;;
     push) echo '--private --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     key) echo '--tenant --name --rpm --share --admin --expires --json --store -h --help' ;;
     witness) echo '--tenant -m --model --since -n --limit --json --store -h --help' ;;
@@ -42,6 +43,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     run:--logprobs) echo '@any' ;;
     run:-m | run:--model) echo '@files' ;;
     run:--template-sha256) echo '@any' ;;
+    run:--adapter) echo '@files' ;;
+    run:--adapter-weight) echo '@any' ;;
     run:-c | run:--ctx) echo '@any' ;;
     run:-b | run:--batch) echo '@any' ;;
     run:--device) echo '@any' ;;
@@ -74,6 +77,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     chat:--logprobs) echo '@any' ;;
     chat:-m | chat:--model) echo '@files' ;;
     chat:--template-sha256) echo '@any' ;;
+    chat:--adapter) echo '@files' ;;
+    chat:--adapter-weight) echo '@any' ;;
     chat:-c | chat:--ctx) echo '@any' ;;
     chat:-b | chat:--batch) echo '@any' ;;
     chat:--device) echo '@any' ;;
@@ -94,6 +99,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     serve:--cors-origin) echo '@any' ;;
     serve:--drain) echo '@any' ;;
     serve:--models-dir) echo '@folders' ;;
+    serve:--adapters) echo '@folders' ;;
+    serve:--adapter-cache) echo '@folders' ;;
     serve:--kv-bytes) echo '@any' ;;
     serve:--kv-cold) echo 'q4 q8 f16' ;;
     serve:--max-sequences) echo '@any' ;;
@@ -144,6 +151,8 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     perplexity:--bos) echo 'auto force none' ;;
     perplexity:-m | perplexity:--model) echo '@files' ;;
     perplexity:--template-sha256) echo '@any' ;;
+    perplexity:--adapter) echo '@files' ;;
+    perplexity:--adapter-weight) echo '@any' ;;
     perplexity:-c | perplexity:--ctx) echo '@any' ;;
     perplexity:-b | perplexity:--batch) echo '@any' ;;
     perplexity:--device) echo '@any' ;;
@@ -178,6 +187,12 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     bench:--yarn-beta-fast) echo '@any' ;;
     bench:--yarn-beta-slow) echo '@any' ;;
     quantize:-t | quantize:--threads) echo '@any' ;;
+    adapter:-o | adapter:--output) echo '@files' ;;
+    adapter:--format) echo 'gguf peft own' ;;
+    adapter:--method) echo 'sum average slerp ties dare' ;;
+    adapter:--density) echo '@any' ;;
+    adapter:--rank) echo '@any' ;;
+    adapter:--seed) echo '@any' ;;
     push:--revision) echo '@any' ;;
     push:--retries) echo '@any' ;;
     push:--stall-timeout) echo '@any' ;;
@@ -214,8 +229,9 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
 
 _ruvllm_arguments() { # command: words that can stand as its arguments
     case $1 in
-    help) echo 'run chat serve pull list rm info tokenize perplexity bench quantize push key witness doctor version help' ;;
+    help) echo 'run chat serve pull list rm info tokenize perplexity bench quantize adapter push key witness doctor version help' ;;
     key) echo 'create list revoke' ;;
+    adapter) echo 'import export merge info list' ;;
     esac
 }
 
@@ -224,7 +240,7 @@ _ruvllm()
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} kind
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'run chat serve pull list rm info tokenize perplexity bench quantize push key witness doctor version help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'run chat serve pull list rm info tokenize perplexity bench quantize adapter push key witness doctor version help --help --version' -- "$word"))
         return
     fi
     # '--name=value' arrives as three words.
