@@ -17,7 +17,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 HEAD = "Completion of ruvllm for %s. Made by scripts/make_completion.py from the program's help: do not edit."
 OPTION = re.compile(r"^  (?:-(\w), |    )--([a-z0-9-]+)(?: (\S+))?(?:  +(.*))?$")
 # Placeholders that cannot be lists of choices.
-FREE = {"N", "X", "S", "FILE", "PATH", "DIR", "TEXT", "SIZE", "HEX", "ID=X", "NAME", "SPAN", "ADDRESS", "ORIGIN", "LIST"}
+FREE = {"PATH[=X]", "N", "X", "S", "FILE", "PATH", "DIR", "TEXT", "SIZE", "HEX", "ID=X", "NAME", "SPAN", "ADDRESS", "ORIGIN", "LIST"}
 VERBS = {"key": ["create", "list", "revoke"], "adapter": ["import", "export", "merge", "info", "list"]}
 
 

@@ -429,7 +429,7 @@ const struct rv_command rv_cmd_adapter = {
         "PATH or PATH=WEIGHT, by adding the changes themselves and not their factors; 'info' describes one; 'list' "
         "shows those of a folder.",
     .examples = "ruvllm adapter import model.gguf ./my-peft-folder -o my.gguf\n"
-                "    then: ruvllm serve model.gguf --adapters FOLDER, and ask for \"model:my\"\n"
+                "    a file to put into the folder of adapters of 'ruvllm serve'; then ask for \"model:my\"\n"
                 "ruvllm adapter export model.gguf my.gguf --format peft -o ./for-peft\n"
                 "    the same numbers as a PEFT folder\n"
                 "ruvllm adapter merge model.gguf a.gguf=0.7 b.gguf=0.3 -o ab.gguf --rank 16\n"

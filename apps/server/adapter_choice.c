@@ -54,8 +54,8 @@ static bool check_ids(const struct rv_auth_key *key, const struct rv_adapter_cho
 }
 
 bool rv_adapter_choice_make(const struct rv_model_set *models, const struct rv_auth_key *key,
-                            const struct rv_api_request *request, int32_t *i_model, struct rv_adapter_choice *out,
-                            struct rv_api_error *err)
+                            const struct rv_api_request *request, const struct rv_adapter_choice *defaults,
+                            int32_t *i_model, struct rv_adapter_choice *out, struct rv_api_error *err)
 {
     const char *named;
 
@@ -78,5 +78,7 @@ bool rv_adapter_choice_make(const struct rv_model_set *models, const struct rv_a
     }
     for (size_t i = 0; i < request->n_adapters; i++)
         out->uses[out->n++] = request->adapters[i];
+    if (out->n == 0 && can_adapt(request->kind))
+        *out = *defaults;
     return check_ids(key, out, err);
 }

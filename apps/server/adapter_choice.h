@@ -29,11 +29,12 @@ struct rv_adapter_choice {
 int32_t rv_adapter_choice_find_model(const struct rv_model_set *models, const char *name, const char **adapter);
 
 /*
- * Fills *i_model and *out for a parsed request; the ids live as long as it. False and an error: no such model, an
- * adapter named in two ways, or one that is not this key's. Whether an adapter is there, its engine will say.
+ * Fills *i_model and *out for a parsed request; the ids live as long as it and `defaults`, which are for a request that
+ * names none. False and an error: no such model, an adapter named in two ways, or one that is not this key's. Whether
+ * an adapter is there, its engine will say.
  */
 RV_CHECKED bool rv_adapter_choice_make(const struct rv_model_set *models, const struct rv_auth_key *key,
-                                       const struct rv_api_request *request, int32_t *i_model,
-                                       struct rv_adapter_choice *out, struct rv_api_error *err);
+                                       const struct rv_api_request *request, const struct rv_adapter_choice *defaults,
+                                       int32_t *i_model, struct rv_adapter_choice *out, struct rv_api_error *err);
 
 #endif

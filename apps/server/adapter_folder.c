@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,27 +73,30 @@ static bool is_adapter(const char *path, const char *file)
            stat(config, &info) == 0;
 }
 
-static void make_id(const char *file, char out[NAME_MAX + 1])
+bool rv_adapter_folder_id(const char *path, char out[RV_API_MAX_ADAPTER + 1])
 {
-    size_t len = strlen(file);
+    size_t len = strlen(path), start;
 
-    if (len > 5 && strcmp(file + len - 5, ".gguf") == 0)
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    for (start = len; start > 0 && path[start - 1] != '/';)
+        start--;
+    if (len - start > 5 && strncmp(path + len - 5, ".gguf", 5) == 0)
         len -= 5;
-    snprintf(out, NAME_MAX + 1, "%.*s", (int)len, file);
+    snprintf(out, RV_API_MAX_ADAPTER + 1, "%.*s", (int)(len - start), path + start);
+    return len - start <= RV_API_MAX_ADAPTER && !strchr(out, '/') && rv_api_adapter_is_id(out);
 }
 
 static bool load(ruvllm_engine *engine, const char *path, const char *file, const char *model,
                  struct rv_access_log *log)
 {
     struct ruvllm_error err = {0};
-    char id[NAME_MAX + 1], text[512];
+    char id[RV_API_MAX_ADAPTER + 1], text[512];
     int64_t generation;
-    ruvllm_status rc;
+    ruvllm_status rc = rv_adapter_folder_id(file, id)
+                           ? ruvllm_engine_adapter_load(engine, id, path, -1, &generation, &err)
+                           : rv_fail(&err, RUVLLM_INVALID, "its name is not one for an adapter: rename it");
 
-    make_id(file, id);
-    rc = strchr(id, '/') || !rv_api_adapter_is_id(id)
-             ? rv_fail(&err, RUVLLM_INVALID, "its name is not one for an adapter: rename it")
-             : ruvllm_engine_adapter_load(engine, id, path, -1, &generation, &err);
     if (!rc)
         return true;
     snprintf(text, sizeof(text), "adapter '%.120s' is left out of model '%.64s': %.200s", file, model, err.message);

@@ -6,6 +6,7 @@
 #define RV_SERVER_ADAPTER_FOLDER_H
 
 #include "server/access_log.h"
+#include "server/api/api_request.h"
 
 enum { RV_ADAPTER_FOLDER_PATH = 2048 };
 
@@ -18,6 +19,8 @@ RV_CHECKED ruvllm_status rv_adapter_folder_resolve(const char *folder, char out[
  */
 RV_CHECKED ruvllm_status rv_adapter_folder_find(const char *folder, const char *path, char out[RV_ADAPTER_FOLDER_PATH],
                                                 struct ruvllm_error *err);
+/* The id an adapter gets from its path: the name of its file or folder, without .gguf. False: it is none for one. */
+RV_CHECKED bool rv_adapter_folder_id(const char *path, char out[RV_API_MAX_ADAPTER + 1]);
 /*
  * Loads all of it into an engine: .gguf files, and folders that hold an adapter_config.json. One that does not fit the
  * model or is broken is left out, and the log says why. Returns how many were loaded.

@@ -338,8 +338,8 @@ enum rv_call_ready rv_call_prepare(struct rv_call *call, enum rv_api_kind kind)
         rv_free(call->body);
         call->body = NULL;
     }
-    if (!rv_adapter_choice_make(call->server->models, &call->key, call->request, &call->i_model, &call->adapters,
-                                &err)) {
+    if (!rv_adapter_choice_make(call->server->models, &call->key, call->request, &call->server->default_adapters,
+                                &call->i_model, &call->adapters, &err)) {
         rv_call_fail(call, &err);
         return RV_CALL_FAILED;
     }

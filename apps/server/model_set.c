@@ -183,8 +183,11 @@ static ruvllm_status load(struct rv_model_set *set, struct entry *entry, struct 
         return rc;
     pthread_mutex_unlock(&set->lock);
     rc = open_engine(set, entry, &engine, err);
-    if (!rc && set->config.on_opened)
-        set->config.on_opened(set->config.user, (size_t)(entry - set->entries), engine);
+    if (!rc && set->config.on_opened) {
+        rc = set->config.on_opened(set->config.user, (size_t)(entry - set->entries), engine, err);
+        if (rc)
+            ruvllm_engine_close(engine);
+    }
     bytes = rc ? 0 : bytes_of(engine);
     pthread_mutex_lock(&set->lock);
     if (rc)

@@ -29,8 +29,11 @@ struct rv_model_set_config {
     uint64_t memory_budget;    // bytes of weights, keys and values of all loaded models; 0: no limit
     int32_t idle_unload_s;     // 0: never
     int32_t max_waiting;       // who may wait for models to load
-    /* An engine was opened and nobody can take it yet. On the loader's thread, which waits. May be NULL. */
-    void (*on_opened)(void *user, size_t i_model, ruvllm_engine *engine);
+    /*
+     * An engine was opened and nobody can take it yet; a failure is one of the load. On the loader's thread, which
+     * waits. May be NULL.
+     */
+    ruvllm_status (*on_opened)(void *user, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err);
     /* A load ended: OK, or why not. On the loader's thread; must return at once. May be NULL. */
     void (*on_loaded)(void *user, size_t i_model, ruvllm_status status, const char *message);
     void *user;

@@ -9,12 +9,14 @@
 #include "server/serve.h"
 
 #include "base/alloc.h"
+#include "base/heap.h"
 #include "server/adapter_folder.h"
 #include "server/call.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
 #include "server/model_list.h"
 #include "server/service_manager.h"
+#include "server/witness_keeper.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,9 +40,11 @@ enum {
 struct running {
     struct rv_server server;
     const struct rv_serve_config *config;
+    struct rv_witness_keeper keeper;
     char *store_path; // NULL: no store
     char sessions_folder[PATH];
     char adapters_folder[RV_ADAPTER_FOLDER_PATH];
+    char adapter_ids[RV_API_MAX_ADAPTERS][RV_API_MAX_ADAPTER + 1]; // of the default ones
     char url[300];
     pthread_t signals;
     bool has_signals;
@@ -119,13 +123,19 @@ static void log_line(void *user, ruvllm_log_level level, const char *line)
 }
 
 /* On the loader's thread. */
-static void on_opened(void *user, size_t i_model, ruvllm_engine *engine)
+static ruvllm_status on_opened(void *user, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err)
 {
     struct running *r = user;
+    ruvllm_status rc = RUVLLM_OK;
+    int64_t generation;
 
     if (r->server.adapters_folder)
         rv_adapter_folder_load(r->server.adapters_folder, engine, rv_model_set_name(r->server.models, i_model),
                                r->server.log);
+    /* Without these, answers would be others than the operator asked for. */
+    for (size_t i = 0; !rc && i < r->config->n_adapters; i++)
+        rc = ruvllm_engine_adapter_load(engine, r->adapter_ids[i], r->config->adapters[i].path, -1, &generation, err);
+    return rc;
 }
 
 /* On the loader's thread. */
@@ -148,8 +158,7 @@ static void on_loaded(void *user, size_t i_model, ruvllm_status status, const ch
     r->was_ready = true;
     engine = rv_model_set_peek(server->models, 0);
     if (engine) {
-        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL,
-                                r->had_keys);
+        rv_greeting_print_ready(server, r->url, engine, r->had_keys);
         rv_model_set_release(server->models, 0, false);
     }
     rv_service_manager_notify("READY=1");
@@ -249,6 +258,11 @@ static void make_url(struct running *r, const char *address, bool is_inherited)
                  rv_http_server_port(r->server.http, 0));
 }
 
+static bool keeps_witness(const struct running *r)
+{
+    return r->server.store && r->config->witness_days > 0;
+}
+
 static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
 {
     static const char *const at_home[] = {"127.0.0.1:8080"};
@@ -274,11 +288,30 @@ static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
         rc = rv_http_server_open(&r->server.http, &http, err);
     if (!rc)
         rc = rv_http_server_every(r->server.http, REFRESH_MS, refresh, &r->server, err);
+    if (!rc && keeps_witness(r))
+        rc =
+            rv_http_server_every(r->server.http, RV_WITNESS_KEEPER_PERIOD_MS, rv_witness_keeper_start, &r->keeper, err);
     if (!rc && watchdog_ms)
         rc = rv_http_server_every(r->server.http, watchdog_ms, feed_watchdog, r, err);
     if (!rc)
         make_url(r, http.n_addresses ? http.addresses[0] : "", http.n_addresses == 0);
     return rc;
+}
+
+static ruvllm_status name_adapters(struct running *r, struct ruvllm_error *err)
+{
+    struct rv_adapter_choice *choice = &r->server.default_adapters;
+
+    if (r->config->n_adapters > RV_API_MAX_ADAPTERS)
+        return rv_fail(err, RUVLLM_INVALID, "more than %d adapters at once", RV_API_MAX_ADAPTERS);
+    for (size_t i = 0; i < r->config->n_adapters; i++) {
+        if (!rv_adapter_folder_id(r->config->adapters[i].path, r->adapter_ids[i]))
+            return rv_fail(err, RUVLLM_INVALID, "the name of '%.160s' is not one for an adapter: rename it",
+                           r->config->adapters[i].path);
+        choice->uses[choice->n++] =
+            (struct rv_api_adapter_use){.id = r->adapter_ids[i], .weight = r->config->adapters[i].weight};
+    }
+    return RUVLLM_OK;
 }
 
 static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
@@ -291,12 +324,14 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
                                          .on_loaded = on_loaded,
                                          .user = r};
     struct rv_model_list list;
-    ruvllm_status rc = RUVLLM_OK;
+    ruvllm_status rc = name_adapters(r, err);
 
-    if (r->config->adapters_dir) {
+    if (!rc && r->config->adapters_dir) {
         rc = rv_adapter_folder_resolve(r->config->adapters_dir, r->adapters_folder, err);
         r->server.adapters_folder = r->adapters_folder;
     }
+    if (!rc && r->config->adapter_cache && mkdir(r->config->adapter_cache, 0700) != 0 && errno != EEXIST)
+        rc = rv_fail_errno(err, errno, "cannot make the adapters' cache '%.160s'", r->config->adapter_cache);
     if (!rc)
         rc = rv_model_list_init(&list, r->config, r->server.log, err);
     if (rc)
@@ -331,6 +366,7 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = rv_worker_pool_open(&s->quick, N_QUICK, err);
     if (!rc)
         rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
+    rv_witness_keeper_init(&r->keeper, s->slow, s->store, s->log, r->config->witness_days);
     if (!rc)
         rc = open_http(r, err);
     r->had_keys = s->auth.has_keys;
@@ -369,6 +405,7 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
 
     if (!r)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the server");
+    rv_heap_share();
     r->config = config;
     r->server.config = config;
     set_of_signals(&set);
@@ -378,6 +415,8 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
     if (!rc) {
         rv_greeting_print(&r->server, r->url, r->store_path);
         rv_model_set_want(r->server.models, 0);
+        if (keeps_witness(r))
+            rv_witness_keeper_start(&r->keeper);
         rc = rv_http_server_run(r->server.http, err);
     }
     close_all(r);

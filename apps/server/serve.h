@@ -9,12 +9,19 @@ struct rv_serve_model {
     const char *path;
 };
 
+struct rv_serve_adapter {
+    const char *path;
+    float weight;
+};
+
 /* Strings are borrowed for the call. */
 struct rv_serve_config {
     const struct rv_serve_model *models; // the first is the default
     size_t n_models;
-    const char *models_dir;       // every .gguf file in it, by its name; NULL: none
-    const char *adapters_dir;     // every adapter in it, shared, by its name; NULL: none
+    const char *models_dir;                  // every .gguf file in it, by its name; NULL: none
+    const char *adapters_dir;                // every adapter in it, shared, by its name; NULL: none
+    const struct rv_serve_adapter *adapters; // of requests that name none; up to 4
+    size_t n_adapters;
     const char *adapter_cache;    // folder for adapters that memory does not hold; NULL: none
     const char *const *addresses; // none: 127.0.0.1:8080
     size_t n_addresses;
@@ -28,8 +35,9 @@ struct rv_serve_config {
     uint64_t memory_budget;             // 0: no limit
     int32_t idle_unload_s;              // 0: never
     int32_t drain_s;
-    int32_t max_calls; // requests under way of all kinds
-    bool is_auto;      // the caller chose settings from the machine: `auto_notes` says which
+    int32_t witness_days; // what is older is deleted from the witness log once a day; 0: nothing is
+    int32_t max_calls;    // requests under way of all kinds
+    bool is_auto;         // the caller chose settings from the machine: `auto_notes` says from what
     const char *auto_notes;
     ruvllm_log_level log_level; // INFO and below: also one JSON line a request; all on standard error
 };

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/rng.h"
 #include "server/access_log.h"
+#include "server/adapter_choice.h"
 #include "server/auth.h"
 #include "server/http/http_server.h"
 #include "server/metrics.h"
@@ -26,10 +27,11 @@ struct rv_server {
     struct rv_worker_pool *quick; // parsing, rendering, replies
     struct rv_worker_pool *slow;  // embeddings, session files: what may take seconds
     struct rv_access_log *log;
-    ruvllm_store *store;         // NULL: none
-    const char *sessions_folder; // where conversations are saved; NULL: nowhere
-    const char *adapters_folder; // from which adapters are loaded, without links in it; NULL: none
-    _Atomic bool is_draining;    // set once; a request that does not see it yet is served, which is as good
+    ruvllm_store *store;                       // NULL: none
+    const char *sessions_folder;               // where conversations are saved; NULL: nowhere
+    struct rv_adapter_choice default_adapters; // of requests that name none
+    const char *adapters_folder;               // from which adapters are loaded, without links in it; NULL: none
+    _Atomic bool is_draining; // set once; a request that does not see it yet is served, which is as good
 
     /* The I/O thread's alone. */
     struct rv_auth auth;

@@ -64,10 +64,11 @@ static int make(const struct rv_model_set *set, const char *model, const char *a
     struct rv_api_adapter_use use = {.id = adapter, .weight = 0.5f};
     struct rv_api_request request = {
         .kind = RV_API_CHAT, .model = model, .adapters = &use, .n_adapters = adapter ? 1 : 0};
+    struct rv_adapter_choice none = {0};
     int32_t i_model;
 
     *err = (struct rv_api_error){0};
-    return rv_adapter_choice_make(set, &acme, &request, &i_model, out, err) ? 200 : err->http_status;
+    return rv_adapter_choice_make(set, &acme, &request, &none, &i_model, out, err) ? 200 : err->http_status;
 }
 
 static void what_is_not_there_and_what_is_foreign_look_alike(void **state)
@@ -161,6 +162,23 @@ static void only_what_lies_in_the_folder_is_found(void **state)
 
 /* ---- queries ---- */
 
+static void an_adapter_is_named_after_its_file(void **state)
+{
+    static const char *const good[][2] = {
+        {"a.gguf", "a"}, {"/x/y/b-1.gguf", "b-1"}, {"./peft/", "peft"}, {"x/peft", "peft"}, {"a.b.gguf", "a.b"}};
+    static const char *const bad[] = {"", "/", ".", "..", "x/..", ".gguf", "a b.gguf", "/x/.hidden.gguf"};
+    char id[RV_API_MAX_ADAPTER + 1];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(rv_adapter_folder_id(good[i][0], id));
+        assert_string_equal(id, good[i][1]);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (rv_adapter_folder_id(bad[i], id))
+            fail_msg("'%s' names '%s'", bad[i], id);
+}
+
 static void a_query_is_read_strictly(void **state)
 {
     static const char *const known[] = {"model", "to", NULL};
@@ -193,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_models_own_name_comes_before_a_suffix),
         cmocka_unit_test(what_is_not_there_and_what_is_foreign_look_alike),
         cmocka_unit_test(only_what_lies_in_the_folder_is_found),
+        cmocka_unit_test(an_adapter_is_named_after_its_file),
         cmocka_unit_test(a_query_is_read_strictly),
     };
 

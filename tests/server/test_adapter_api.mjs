@@ -1,7 +1,7 @@
 // Adapters over the wire: named by model or field, loaded and unloaded while serving, kept apart by tenant, counted and witnessed.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -15,7 +15,8 @@ mkdirSync(join(adapters, "later"), { recursive: true });
 writeLora(join(adapters, "pirate.gguf"), models.text, { seed: 1 });
 writeLora(join(adapters, "poet.gguf"), models.text, { seed: 2, rank: 4 });
 writePeft(join(adapters, "peft"), models.text, { seed: 3 });
-writeFileSync(join(adapters, "broken.gguf"), "GGUF, but no more than that");
+writeFileSync(join(adapters, "broken.gguf"), readFileSync(join(adapters, "pirate.gguf")).subarray(0, 100));
+writeLora(join(adapters, "butler.gguf"), models.chat, { seed: 4, size: 0.05 });
 writeLora(join(adapters, "later", "one.gguf"), models.text, { seed: 10 });
 writeLora(join(adapters, "later", "two.gguf"), models.text, { seed: 11 });
 writeLora(join(folder, "outside.gguf"), models.text, { seed: 12 });
@@ -32,7 +33,7 @@ before(async () => {
     acme = key("--tenant", "acme");
     other = key("--tenant", "other");
     admin = key("--tenant", "operators", "--admin");
-    server = await Server.start([`text=${models.text}`, "--adapters", adapters, "--threads", "1"], { folder });
+    server = await Server.start([`text=${models.text}`, `chat=${models.chat}`, "--adapters", adapters, "--adapter-cache", join(folder, "cache"), "--threads", "1"], { folder });
 });
 after(async () => {
     assert.deepEqual(await server.stop(), { code: 0, signal: null });
@@ -212,6 +213,48 @@ describe("/v1/adapters", () => {
     });
 });
 
+describe("a model of its own adapters", () => {
+    const chat = (more = {}) => server.client(acme).chat.completions.create({ model: "chat:butler", messages: [{ role: "user", content: "Hello, who are you?" }], max_tokens: 40, temperature: 0, ...more });
+
+    it("gets those that fit it when it is loaded, and the others are said to be left out", async () => {
+        const butler = await chat();
+        assert.equal(butler.adapter_generation, 1);
+        assert.notEqual(butler.choices[0].message.content, (await chat({ model: "chat" })).choices[0].message.content);
+        await failure(chat({ model: "chat:pirate" }), 404);
+        await failure(story(acme, { model: "text:butler" }), 404);
+        assert.ok(server.log().some(({ message }) => /'butler.gguf' is left out of model 'text'/.test(message ?? "")));
+        assert.ok(server.log().some(({ message }) => /'pirate.gguf' is left out of model 'chat'/.test(message ?? "")));
+        assert.deepEqual((await listed(acme)).filter(({ model }) => model === "chat").map(({ id }) => id), ["butler"]);
+        assert.equal((await listed(acme, "/v1/adapters/butler?model=chat")).length, 1);
+        assert.equal((await get(acme, "/v1/adapters/butler")).status, 404);
+    });
+
+    it("answers several at once with one generation, and in the other forms", async () => {
+        const reply = await chat({ n: 3, temperature: 1, seed: 3 });
+        assert.equal(reply.adapter_generation, 1);
+        const response = await server.client(acme).responses.create({ model: "chat:butler", input: "Hello", max_output_tokens: 4 });
+        assert.equal(response.adapter_generation, 1);
+        assert.equal(response.model, "chat:butler");
+    });
+
+    it("keeps a session with it, and brings its keys and values back", async () => {
+        const stored = await server.post("/v1/chat/completions", { model: "chat:butler", messages: [{ role: "user", content: "Tell me a long story about a little dog, a river and a boat that nobody could find." }], max_tokens: 40, temperature: 0, session: "with-adapter" }, bearer(acme));
+        assert.equal(stored.status, 200);
+        const session = await (await get(acme, "/v1/sessions/with-adapter")).json();
+        assert.equal(session.model, "chat:butler");
+        const saved = await server.post("/v1/sessions/with-adapter/save", "", bearer(acme));
+        assert.equal(saved.status, 200);
+        assert.ok((await saved.json()).tokens > 0);
+        assert.equal((await server.post("/v1/sessions/with-adapter/restore", "", bearer(acme))).status, 200);
+        assert.equal((await server.fetch("/v1/sessions/with-adapter", { method: "DELETE", headers: bearer(acme) })).status, 200);
+    });
+
+    it("is not embedded or tokenised", async () => {
+        await failure(server.client(acme).embeddings.create({ model: "text:pirate", input: "x" }), 404);
+        assert.equal((await server.post("/v1/tokenize", { model: "text:pirate", prompt: "x" }, bearer(acme))).status, 404);
+    });
+});
+
 describe("what is kept of it", () => {
     it("shows running adapters in the metrics and takes them out again", async () => {
         const line = async () => (await (await get(admin, "/metrics")).text()).split("\n").find((text) => text.startsWith("vllm:lora_requests_info{"));
@@ -231,5 +274,27 @@ describe("what is kept of it", () => {
             const rows = run.stdout.trim().split("\n").flatMap((text) => { const value = JSON.parse(text); return value.entries ?? value.witness ?? [value]; });
             return rows.some((row) => row.adapter_generation === 1 && row.status === 200);
         }, "the witness log has it");
+    });
+});
+
+describe("serve --adapter", () => {
+    it("answers with it when a request names none", async () => {
+        const pirate = textOf(await story(acme, { model: "text:pirate" }));
+        const plain = textOf(await story(acme));
+        const own = await Server.start([`text=${models.text}`, "--adapter", `${join(adapters, "pirate.gguf")}=1`, "--threads", "1"]);
+        const ask = (more = {}) => own.client().completions.create({ model: "text", prompt: "Once upon a time", max_tokens: 16, temperature: 0, ...more });
+        const reply = await ask();
+        assert.equal(textOf(reply), pirate);
+        assert.equal(reply.adapter_generation, 1);
+        assert.equal(textOf(await ask({ adapter: [{ id: "pirate", weight: 0 }] })), plain);
+        assert.deepEqual(await own.stop(), { code: 0, signal: null });
+    });
+
+    it("does not serve at all when it cannot be loaded", () => {
+        for (const path of [join(adapters, "broken.gguf"), join(adapters, "none.gguf"), join(adapters, "butler.gguf")]) {
+            const run = spawnSync(program, ["serve", `text=${models.text}`, "--adapter", path, "--listen", "127.0.0.1:0", "--store", "none"], { encoding: "utf8", timeout: 60000 });
+            assert.equal(run.status, 1, run.stderr);
+            assert.match(run.stderr, /cannot load adapter/);
+        }
     });
 });
