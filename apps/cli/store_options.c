@@ -11,7 +11,8 @@ const struct rv_option rv_store_option_table[1] = {
      .value = "PATH",
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct rv_store_options, path),
-     .help = "The store's file (default $XDG_STATE_HOME/ruvllm/ruvllm.db or ~/.local/state/ruvllm/ruvllm.db)"},
+     .help = "The store's file (default $XDG_STATE_HOME/ruvllm/ruvllm.db or ~/.local/state/ruvllm/ruvllm.db), or the "
+             "URL of a PostgreSQL database"},
 };
 
 static const char *advice(ruvllm_status status)
@@ -30,9 +31,13 @@ static const char *advice(ruvllm_status status)
     }
 }
 
-static int failure(const struct ruvllm_error *err)
+static int failure(const struct ruvllm_error *err, const char *path)
 {
-    return rv_output_failure(err, advice(err->status));
+    bool is_server = path && strstr(path, "://");
+
+    return rv_output_failure(err, is_server && err->status == RUVLLM_IO
+                                      ? "is the server running, and may this user connect to that database?"
+                                      : advice(err->status));
 }
 
 bool rv_store_options_open(const struct rv_store_options *options, bool must_exist, ruvllm_store **out, int *exit_code)
@@ -44,7 +49,7 @@ bool rv_store_options_open(const struct rv_store_options *options, bool must_exi
     params.must_exist = must_exist;
     if ((!options->path && ruvllm_store_default_path(&path, &err)) ||
         ruvllm_store_open(out, options->path ? options->path : path, &params, &err))
-        *exit_code = failure(&err);
+        *exit_code = failure(&err, options->path);
     else
         *exit_code = RV_EXIT_OK;
     ruvllm_free(path);
