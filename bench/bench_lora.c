@@ -206,9 +206,10 @@ static double run_decode(void *user, bool with)
     struct ours *o = user;
     int64_t start;
 
+    if (o->seqs[N_SEQS - 1].len == 0)
+        step(o, N_SEQS, PROMPT, false);
     for (int i = 0; i < N_SEQS; i++)
-        rv_kv_seq_clear(&o->seqs[i]);
-    step(o, N_SEQS, PROMPT, with);
+        need(rv_kv_seq_trim(&o->seqs[i], PROMPT) == PROMPT, "cannot go back to the prompt", NULL);
     step(o, N_SEQS, 1, with); // builds the graph
     start = rv_clock_us();
     for (int i = 0; i < STEPS; i++)
@@ -247,6 +248,8 @@ static void bench_ours(const char *path, const char *name, int n_threads, int n_
     report("16x8", name, &r, (double)N_SEQS * STEPS);
     take_rounds(&r, n_rounds, run_prefill, &o);
     report("prefill512", name, &r, LONG);
+    for (int i = 0; i < N_SEQS; i++)
+        rv_kv_seq_clear(&o.seqs[i]);
     set_adapters(&o, true);
     take_rounds(&r, n_rounds, run_decode, &o);
     report("head16x2", name, &r, (double)N_SEQS * STEPS);
@@ -267,6 +270,7 @@ struct theirs {
     struct llama_adapter_lora *adapter;
     struct llama_batch batch;
     int32_t n_vocab;
+    bool has_prompts;
 };
 
 /* B as the matrix that files have: [n_out][rank]. */
@@ -382,31 +386,37 @@ static void set_theirs(struct theirs *t, bool with)
 {
     float scale = 1;
 
-    llama_memory_clear(llama_get_memory(t->context), true);
     need(llama_set_adapters_lora(t->context, &t->adapter, with ? 1 : 0, &scale) == 0, "llama.cpp refuses the adapter",
          NULL);
 }
 
 static double run_decode_theirs(void *user, bool with)
 {
+    struct theirs *t = user;
     int64_t start;
 
-    set_theirs(user, with);
-    step_theirs(user, N_SEQS, 0, PROMPT);
-    step_theirs(user, N_SEQS, PROMPT, 1);
+    set_theirs(t, with);
+    if (!t->has_prompts)
+        step_theirs(t, N_SEQS, 0, PROMPT);
+    t->has_prompts = true;
+    for (int i = 0; i < N_SEQS; i++)
+        need(llama_memory_seq_rm(llama_get_memory(t->context), i, PROMPT, -1), "cannot go back to the prompt", NULL);
+    step_theirs(t, N_SEQS, PROMPT, 1);
     start = rv_clock_us();
     for (int i = 0; i < STEPS; i++)
-        step_theirs(user, N_SEQS, PROMPT + 1 + i, 1);
+        step_theirs(t, N_SEQS, PROMPT + 1 + i, 1);
     return (double)(rv_clock_us() - start) * 1e-6;
 }
 
 static double run_prefill_theirs(void *user, bool with)
 {
+    struct theirs *t = user;
     int64_t start;
 
-    set_theirs(user, with);
+    llama_memory_clear(llama_get_memory(t->context), true);
+    set_theirs(t, with);
     start = rv_clock_us();
-    step_theirs(user, 1, 0, LONG);
+    step_theirs(t, 1, 0, LONG);
     return (double)(rv_clock_us() - start) * 1e-6;
 }
 
@@ -414,7 +424,7 @@ static void bench_theirs(const char *path, const char *name, int n_threads, int 
 {
     char adapter[] = "/tmp/bench_lora_XXXXXX";
     int fd = mkstemp(adapter);
-    struct theirs t;
+    struct theirs t = {0};
     struct rounds r;
 
     need(fd >= 0, "cannot make a temporary file", NULL);

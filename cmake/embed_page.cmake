@@ -1,4 +1,4 @@
-# Writes a C table of files: cmake -DOUT=<file.c> -DFILES=<list> -P embed_page.cmake. See apps/server/page.h.
+# Writes a C table of files: cmake -DOUT=<file.c> -DTABLE=<name> -DFILES=<list> -P embed_page.cmake. See apps/server/page.h.
 set(table "")
 set(arrays "")
 set(i 0)
@@ -17,5 +17,5 @@ foreach(file IN LISTS FILES)
     math(EXPR i "${i} + 1")
 endforeach()
 file(WRITE "${OUT}" "/* Made at build time by cmake/embed_page.cmake. */\n#include \"server/page.h\"\n\n"
-    "extern const struct rv_page_file rv_page_files[];\n\n${arrays}\n"
-    "const struct rv_page_file rv_page_files[] = {\n${table}    {0, 0, 0, 0},\n};\n")
+    "extern const struct rv_page_file ${TABLE}[];\n\n${arrays}\n"
+    "const struct rv_page_file ${TABLE}[] = {\n${table}    {0, 0, 0, 0},\n};\n")

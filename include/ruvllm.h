@@ -234,8 +234,9 @@ struct ruvllm_model_info {
     bool has_chat_template;
     bool tied_embeddings;
     const char *backend; // "native" or "llama"; "" when only the vocabulary was read and nothing here could compute it
-    bool can_learn;
-    bool has_tiers; // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
+    bool can_learn;      // feedback changes it; no backend does that yet
+    bool has_tiers;      // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
+    int32_t n_threads;   // that compute; 0 when only the vocabulary was read
 };
 
 RUVLLM_API ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_model_info *out,
@@ -375,6 +376,7 @@ struct ruvllm_response {
     int64_t prefill_us;
     int64_t decode_us;
     int64_t adapter_generation; // of the request's adapter, the first of several; 0: it had none
+    int64_t learned_generation; // of what the tenant's feedback has taught (ruvllm_learn.h); 0: nothing yet
 };
 
 /*
@@ -489,6 +491,7 @@ struct ruvllm_request {
     int64_t adapter_generation;                // 0: the newest there is now
     const struct ruvllm_adapter_use *adapters; // in place of `adapter`: up to 4 at once
     size_t n_adapters;
+    float share; // of the engine among tenants that wait: tokens count as their number divided by it; 0 is 1; to 1000
 };
 
 /*

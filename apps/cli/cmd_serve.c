@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "server/serve.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { MAX_LISTS = 16, MAX_MODELS = 64, NAME = 129, MAX_ADAPTERS = 4 };
@@ -17,6 +18,8 @@ struct adapter_list {
     char paths[MAX_ADAPTERS][PATH_MAX];
     size_t n;
 };
+
+static const uint64_t default_spill_bytes = (uint64_t)4 << 30;
 
 struct list {
     const char *items[MAX_LISTS];
@@ -34,11 +37,14 @@ struct serve_options {
     const char *tls_cert;
     const char *tls_key;
     const char *store;
+    const char *spill_dir;
+    uint64_t spill_bytes;
     uint64_t kv_bytes;
     uint64_t memory_budget;
     int32_t max_sequences;
     int32_t max_queue;
     int32_t idle_unload;
+    int32_t witness_days;
     int32_t drain;
     int32_t log_level;
     int32_t kv_cold;
@@ -165,6 +171,18 @@ static const struct rv_option serving_options[] = {
      .choices = colds,
      .offset = offsetof(struct serve_options, kv_cold),
      .help = "Precision of a conversation's oldest part: q4, q8, or f16 to keep everything (default q4)"},
+    {.name = "spill-dir",
+     .value = "DIR",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, spill_dir),
+     .help = "Folder for keys and values of answers that have to give way to others, in a file without a name, one a "
+             "loaded model (default none: they are computed again)"},
+    {.name = "spill-bytes",
+     .value = "SIZE",
+     .type = RV_OPTION_PARSED,
+     .parse = parse_bytes,
+     .offset = offsetof(struct serve_options, spill_bytes),
+     .help = "The largest size of such a file (default 4G)"},
     {.name = "max-sequences",
      .value = "N",
      .type = RV_OPTION_INT,
@@ -202,6 +220,12 @@ static const struct rv_option keeping_options[] = {
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct serve_options, store),
      .help = "File with keys, sessions and the witness log, or none (default the user's own)"},
+    {.name = "witness-days",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .max = 36500,
+     .offset = offsetof(struct serve_options, witness_days),
+     .help = "Delete what is older from the witness log, at the start and once a day (default 0: keep all)"},
     {.name = "log-level",
      .value = "LEVEL",
      .type = RV_OPTION_CHOICE,
@@ -219,17 +243,34 @@ static const struct rv_option_group groups[] = {
     RV_MODEL_GROUP_ROPE(offsetof(struct serve_options, model)),
 };
 
-/* Models as they were named: PATH or NAME=PATH. */
+/* Models as they were named: MODEL or NAME=MODEL, where MODEL is a path or the name of a fetched model. */
 struct model_names {
     struct rv_serve_model models[MAX_MODELS];
     char names[MAX_MODELS][NAME];
+    char paths[MAX_MODELS][PATH_MAX]; // of fetched ones
 };
+
+/* A fetched model is served under the name it was asked for by. */
+static int resolve(struct model_names *out, size_t i)
+{
+    struct rv_serve_model *model = &out->models[i];
+    int code = RV_EXIT_OK;
+    const char *path = rv_model_options_resolve(model->path, out->paths[i], &code);
+
+    if (!path)
+        return code;
+    if (path != model->path && !model->name)
+        model->name = model->path;
+    model->path = path;
+    return RV_EXIT_OK;
+}
 
 static int read_models(struct rv_arguments *args, struct model_names *out, size_t *n)
 {
     const char *text;
+    int code = RV_EXIT_OK;
 
-    for (*n = 0; (text = rv_options_shift(args)); (*n)++) {
+    for (*n = 0; !code && (text = rv_options_shift(args)); (*n)++) {
         const char *equals = strchr(text, '=');
         const char *slash = strchr(text, '/');
         struct rv_serve_model *model = &out->models[*n];
@@ -245,8 +286,9 @@ static int read_models(struct rv_arguments *args, struct model_names *out, size_
         } else {
             *model = (struct rv_serve_model){.path = text};
         }
+        code = resolve(out, *n);
     }
-    return RV_EXIT_OK;
+    return code;
 }
 
 static int check_usage(const struct serve_options *options, size_t n_models)
@@ -257,6 +299,10 @@ static int check_usage(const struct serve_options *options, size_t n_models)
     }
     if (!options->tls_cert != !options->tls_key) {
         rv_output_error("give both, or let a proxy do TLS", "--tls-cert and --tls-key go together");
+        return RV_EXIT_USAGE;
+    }
+    if (options->spill_bytes && !options->spill_dir) {
+        rv_output_error("add --spill-dir DIR", "--spill-bytes has a meaning only with --spill-dir");
         return RV_EXIT_USAGE;
     }
     if (options->is_auto && n_models == 0) {
@@ -277,6 +323,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->model = options->model.params;
     config->engine.kv = kv;
     config->engine.kv_bytes = options->kv_bytes;
+    config->engine.spill_dir = options->spill_dir;
+    config->engine.spill_bytes = options->spill_bytes ? options->spill_bytes : default_spill_bytes;
     config->engine.max_sequences = options->max_sequences;
     config->engine.max_queue = options->max_queue;
     config->models_dir = options->models_dir;
@@ -293,6 +341,7 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->store = options->store;
     config->memory_budget = options->memory_budget;
     config->idle_unload_s = options->idle_unload;
+    config->witness_days = options->witness_days;
     config->drain_s = options->drain;
     config->log_level = (ruvllm_log_level)options->log_level;
     config->is_auto = options->is_auto;
@@ -346,12 +395,15 @@ const struct rv_command rv_cmd_serve = {
     .arguments = "[NAME=]MODEL...",
     .summary = "answer many users at once: OpenAI's API and a chat page",
     .about = "Serves models over HTTP: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings and what "
-             "else clients of OpenAI's API expect, and a page to chat in. The first model is loaded at once, others "
+             "else clients of OpenAI's API expect, and a page to chat in. A model is the path of a GGUF file or the "
+             "name of one that was fetched, as 'ruvllm list' shows it. The first is loaded at once, others "
              "when they are asked for. Without keys only this machine is served; 'ruvllm key create' makes keys, and "
              "each belongs to a tenant that never sees another's words. SIGTERM and Ctrl-C let answers under way "
              "finish.",
     .examples = "ruvllm serve model.gguf\n"
                 "    serve one model at http://127.0.0.1:8080\n"
+                "ruvllm serve owner/name:Q4_K_M\n"
+                "    one that was fetched with 'ruvllm pull'\n"
                 "ruvllm serve small=qwen-0.5b.gguf large=qwen-7b.gguf --idle-unload 600\n"
                 "    two models under names of your own; the second is loaded when asked for\n"
                 "ruvllm serve model.gguf --models-dir ~/models --memory-budget 12G --auto\n"

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 static const struct rv_command *const commands[] = {
-    &rv_cmd_run,  &rv_cmd_chat,     &rv_cmd_serve,      &rv_cmd_pull,   &rv_cmd_list,     &rv_cmd_rm,
-    &rv_cmd_info, &rv_cmd_tokenize, &rv_cmd_perplexity, &rv_cmd_bench,  &rv_cmd_quantize, &rv_cmd_adapter,
-    &rv_cmd_push, &rv_cmd_key,      &rv_cmd_witness,    &rv_cmd_doctor, &rv_cmd_version,  &rv_cmd_help,
+    &rv_cmd_run,      &rv_cmd_chat,    &rv_cmd_serve,    &rv_cmd_pull,       &rv_cmd_list,
+    &rv_cmd_rm,       &rv_cmd_info,    &rv_cmd_tokenize, &rv_cmd_perplexity, &rv_cmd_bench,
+    &rv_cmd_quantize, &rv_cmd_adapter, &rv_cmd_learn,    &rv_cmd_push,       &rv_cmd_key,
+    &rv_cmd_witness,  &rv_cmd_doctor,  &rv_cmd_version,  &rv_cmd_help,
 };
 
 const struct rv_command *rv_commands_find(const char *name)

@@ -19,6 +19,7 @@ extern const struct rv_command rv_cmd_rm;
 extern const struct rv_command rv_cmd_push;
 extern const struct rv_command rv_cmd_quantize;
 extern const struct rv_command rv_cmd_adapter;
+extern const struct rv_command rv_cmd_learn;
 extern const struct rv_command rv_cmd_doctor;
 extern const struct rv_command rv_cmd_version;
 extern const struct rv_command rv_cmd_help;

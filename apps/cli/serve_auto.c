@@ -1,7 +1,8 @@
 /*
  * The rules: half of the memory that is free beside the weights for keys and values, and no more than a full batch of
  * full contexts needs; where all of those fit, everything stays in 16 bits, else the old part of a conversation is kept
- * in less. Threads and device are what the engine finds best when it is told nothing.
+ * in less. Threads and device are what the engine finds best when it is told nothing: the server says which, when it
+ * has opened it.
  */
 #include "serve_auto.h"
 
@@ -49,11 +50,10 @@ static uint64_t free_memory(const struct rv_system_facts *facts)
 void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, struct ruvllm_kv_policy *kv,
                           char notes[RV_SERVE_AUTO_NOTES])
 {
-    struct ruvllm_device_info device = {.struct_size = sizeof(device)};
     struct rv_system_facts facts;
     int32_t n_context = 0;
     uint64_t weights = 0, room, context, budget;
-    char room_text[24], budget_text[24];
+    char room_text[24], context_text[24];
     bool fits_all;
 
     rv_system_facts_init(&facts);
@@ -65,15 +65,6 @@ void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path
     fits_all = context > 0 && config->engine.kv_bytes >= context * (uint64_t)config->engine.max_sequences;
     if (kv && fits_all)
         kv->cold = RUVLLM_PRECISION_FP16;
-    if (ruvllm_device_at(0, &device, NULL))
-        device.description = "unknown";
-    snprintf(notes, RV_SERVE_AUTO_NOTES,
-             "%d of %d hardware threads, %s; %s free beside the weights, %s for keys and values: %.1f full contexts of "
-             "%d tokens in 16 bits%s",
-             facts.n_cpus_allowed, facts.n_cpus_online, device.description, rv_output_bytes(room, room_text),
-             rv_output_bytes(config->engine.kv_bytes, budget_text),
-             context ? (double)config->engine.kv_bytes / (double)context : 0, n_context,
-             !kv        ? ""
-             : fits_all ? ", so all of it is kept so"
-                        : "; old parts of long conversations in 8 and 4");
+    snprintf(notes, RV_SERVE_AUTO_NOTES, "%s are free beside the weights, and a full context of %d tokens takes %s",
+             rv_output_bytes(room, room_text), n_context, rv_output_bytes(context, context_text));
 }

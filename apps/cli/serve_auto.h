@@ -1,4 +1,4 @@
-/* `ruvllm serve --auto`: settings chosen from the machine and the model, and a sentence that says which and why. */
+/* `ruvllm serve --auto`: settings chosen from the machine and the model, and a sentence that says why. */
 #ifndef RV_CLI_SERVE_AUTO_H
 #define RV_CLI_SERVE_AUTO_H
 
@@ -7,8 +7,8 @@
 enum { RV_SERVE_AUTO_NOTES = 400 };
 
 /*
- * Sets memory for keys and values and, unless `kv` is NULL, their precision, where the user left them open; says which
- * threads and device the engine takes. `model_path` is the default's.
+ * Sets memory for keys and values and, unless `kv` is NULL, their precision, where the user left them open; `notes`
+ * says from what. `model_path` is the default's.
  */
 void rv_serve_auto_choose(struct rv_serve_config *config, const char *model_path, struct ruvllm_kv_policy *kv,
                           char notes[RV_SERVE_AUTO_NOTES]);

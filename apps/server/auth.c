@@ -106,8 +106,10 @@ static const char *bearer(const char *authorization, size_t *len)
 
 static void fill(struct rv_auth_key *key, const struct rv_keyed_hash *hash, const struct ruvllm_key_info *info)
 {
-    *key = (struct rv_auth_key){
-        .number = hash->words[0], .requests_per_minute = info->requests_per_minute, .is_admin = info->is_admin};
+    *key = (struct rv_auth_key){.number = hash->words[0],
+                                .requests_per_minute = info->requests_per_minute,
+                                .share = info->share,
+                                .is_admin = info->is_admin};
     memcpy(key->id, info->id, sizeof(key->id));
     memcpy(key->tenant, info->tenant, sizeof(key->tenant));
 }
@@ -139,7 +141,7 @@ static enum rv_auth_verdict check_without_keys(const struct rv_auth_request *req
         return RV_AUTH_FOREIGN;
     if (request->origin && !request->origin_is_listed && !is_same_origin(request->origin, request->host))
         return RV_AUTH_FOREIGN;
-    *key = (struct rv_auth_key){.tenant = "local", .is_admin = true};
+    *key = (struct rv_auth_key){.tenant = "local", .share = 1, .is_admin = true};
     return RV_AUTH_OK;
 }
 

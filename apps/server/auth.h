@@ -40,6 +40,7 @@ struct rv_auth_key {
     char id[9];      // "" without keys
     char tenant[65];
     int32_t requests_per_minute; // 0: no limit
+    float share;                 // of the engine among tenants that wait
     bool is_admin;
 };
 

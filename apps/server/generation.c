@@ -96,7 +96,8 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
                                      .on_event = on_event,
                                      .user = call,
                                      .adapters = call->adapters.n ? uses : NULL,
-                                     .n_adapters = call->adapters.n};
+                                     .n_adapters = call->adapters.n,
+                                     .share = call->key.share};
     ruvllm_status rc;
 
     for (size_t i = 0; i < call->adapters.n; i++)

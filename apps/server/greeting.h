@@ -6,7 +6,10 @@
 
 /* `url` is where it is reached: "http://127.0.0.1:8080". */
 void rv_greeting_print(const struct rv_server *server, const char *url, const char *store_path);
-/* A line to try, as it fits the model. On the loader's thread, which must not look at the I/O thread's fields. */
-void rv_greeting_print_ready(const struct rv_server *server, const char *url, bool has_chat, bool has_keys);
+/*
+ * What --auto came to, and a line to try, as it fits the default model that `engine` has. On the loader's thread, which
+ * must not look at the I/O thread's fields.
+ */
+void rv_greeting_print_ready(const struct rv_server *server, const char *url, ruvllm_engine *engine, bool has_keys);
 
 #endif

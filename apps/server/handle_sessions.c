@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "server/api/api_json.h"
+#include "server/session_page.h"
 #include "server/session_store.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 #include <yyjson.h>
 
-enum { LIST_LIMIT = 1000, PATH = 4096, MAX_MESSAGES = 4096 };
+enum { PATH = 4096, MAX_MESSAGES = 4096 };
 
 static bool has_store(struct rv_call *call)
 {
@@ -89,7 +90,9 @@ static void add_session(const struct rv_call *call, const struct ruvllm_session 
 
 struct list {
     struct rv_call *call;
-    size_t n;
+    int32_t n;
+    int64_t last_us;
+    char last_id[RV_SESSION_PAGE_ID];
 };
 
 static bool add_row(void *user, const struct ruvllm_session *session)
@@ -98,25 +101,61 @@ static bool add_row(void *user, const struct ruvllm_session *session)
 
     add_session(list->call, session, &list->call->reply);
     list->n++;
+    list->last_us = session->updated_us;
+    snprintf(list->last_id, sizeof(list->last_id), "%s", session->id);
     return true;
+}
+
+static bool note_row(void *user, const struct ruvllm_session *session)
+{
+    (void)session;
+    *(bool *)user = true;
+    return false;
+}
+
+/* The rows of a page into the reply; *has_more: there is one behind them. */
+static ruvllm_status list_page(struct list *list, const struct rv_session_page *page, bool *has_more,
+                               struct ruvllm_error *err)
+{
+    ruvllm_store *store = list->call->server->store;
+    const char *tenant = rv_call_tenant(list->call);
+    ruvllm_status rc = ruvllm_sessions_list(store, tenant, page->before_us, page->before_us ? page->before_id : NULL,
+                                            page->limit, add_row, list, err);
+
+    *has_more = false;
+    if (!rc && list->n == page->limit)
+        rc = ruvllm_sessions_list(store, tenant, list->last_us, list->last_id, 1, note_row, has_more, err);
+    return rc;
 }
 
 bool rv_handle_sessions(struct rv_call *call)
 {
     struct list list = {.call = call};
     struct ruvllm_error err = {0};
+    struct rv_session_page page;
+    struct rv_api_error wrong;
+    char next[RV_SESSION_PAGE_NEXT];
+    bool has_more;
 
     if (!has_store(call))
         return true;
+    if (!rv_session_page_read(&page, call->query, &wrong)) {
+        rv_call_fail(call, &wrong);
+        return true;
+    }
     rv_api_json_begin(&call->reply, NULL, '{');
     rv_api_json_str(&call->reply, "object", "list");
     rv_api_json_begin(&call->reply, "data", '[');
-    if (ruvllm_sessions_list(call->server->store, rv_call_tenant(call), 0, NULL, LIST_LIMIT, add_row, &list, &err)) {
+    if (list_page(&list, &page, &has_more, &err)) {
         rv_call_fail_from(call, &err);
         return true;
     }
     rv_api_json_end(&call->reply, ']');
-    rv_api_json_bool(&call->reply, "has_more", list.n == LIST_LIMIT);
+    rv_api_json_bool(&call->reply, "has_more", has_more);
+    if (has_more) {
+        rv_session_page_next(list.last_us, list.last_id, next);
+        rv_api_json_str(&call->reply, "next", next);
+    }
     rv_api_json_end(&call->reply, '}');
     rv_call_reply_json(call);
     return true;

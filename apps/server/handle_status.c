@@ -1,4 +1,4 @@
-/* What is answered on the I/O thread at once: the page, health, metrics. */
+/* What is answered on the I/O thread at once: the page, the API's document, health, metrics. */
 #include "server/handlers.h"
 
 #include "base/alloc.h"
@@ -10,10 +10,27 @@
 
 enum { MAX_IDS = 64 << 10 }; // bytes of adapters' ids in a label
 
+/* Not again to who has it. */
+static void send_file(struct rv_call *call, const struct rv_page_file *file)
+{
+    const char *known = rv_http_exchange_header(call->exchange, "if-none-match");
+
+    if (known && strcmp(known, file->etag) == 0) {
+        rv_call_send(call, 304, rv_page_content_type(file), "", 0);
+        return;
+    }
+    rv_http_exchange_add_header(call->exchange, "etag", file->etag);
+    rv_call_send(call, 200, rv_page_content_type(file), file->data, file->len);
+}
+
+void rv_handle_openapi(struct rv_call *call)
+{
+    send_file(call, rv_page_document);
+}
+
 void rv_handle_page(struct rv_call *call)
 {
     const struct rv_page_file *file = rv_page_find(rv_http_exchange_path(call->exchange));
-    const char *known = rv_http_exchange_header(call->exchange, "if-none-match");
     struct rv_api_error err;
 
     for (const struct rv_page_header *h = rv_page_headers; h->name; h++)
@@ -25,11 +42,8 @@ void rv_handle_page(struct rv_call *call)
     } else if (!file) {
         rv_api_error_http(&err, 404, "the page has no such file");
         rv_call_send_error(call, &err);
-    } else if (known && strcmp(known, file->etag) == 0) {
-        rv_call_send(call, 304, rv_page_content_type(file), "", 0);
     } else {
-        rv_http_exchange_add_header(call->exchange, "etag", file->etag);
-        rv_call_send(call, 200, rv_page_content_type(file), file->data, file->len);
+        send_file(call, file);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "server/call.h"
 
 void rv_handle_page(struct rv_call *call);
+void rv_handle_openapi(struct rv_call *call);
 void rv_handle_healthz(struct rv_call *call);
 void rv_handle_readyz(struct rv_call *call);
 void rv_handle_metrics(struct rv_call *call);

@@ -150,6 +150,9 @@ NUMBER(migrated, stats->blocks_migrated)
 NUMBER(squeezed, stats->blocks_squeezed)
 NUMBER(evicted, stats->blocks_evicted)
 NUMBER(preempted, stats->preempted)
+NUMBER(spilled, stats->blocks_spilled)
+NUMBER(restored, stats->blocks_restored)
+NUMBER(spill_failures, stats->spill_failures)
 NUMBER(busy, (double)stats->busy_us / 1e6)
 
 static const struct number_row number_rows[] = {
@@ -176,6 +179,10 @@ static const struct number_row number_rows[] = {
     {"ruvllm_kv_blocks_squeezed_total", "counter", "Blocks quantised early, for room.", squeezed, true},
     {"ruvllm_kv_blocks_evicted_total", "counter", "Shared blocks dropped for room.", evicted, true},
     {"ruvllm_preempted_total", "counter", "Sequences that had to give way.", preempted, true},
+    {"ruvllm_kv_blocks_spilled_total", "counter", "Blocks of those written to the spill file.", spilled, true},
+    {"ruvllm_kv_blocks_restored_total", "counter", "Blocks read back from it.", restored, true},
+    {"ruvllm_kv_spill_failures_total", "counter", "Times the spill file could not be written or read.", spill_failures,
+     true},
     {"vllm:num_requests_running", "gauge", "As ruvllm_requests_running.", running, true},
     {"vllm:num_requests_waiting", "gauge", "As ruvllm_requests_waiting.", waiting, true},
     {"vllm:kv_cache_usage_perc", "gauge", "Share of the budget of keys and values in use, 0 to 1.", kv_share, true},

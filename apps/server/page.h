@@ -17,6 +17,8 @@ struct rv_page_file {
 
 /* The file for a path: "/" is index.html, "/page/NAME" is NAME. NULL: there is none. */
 const struct rv_page_file *rv_page_find(const char *path);
+/* The API's document, apps/server/api/openapi.json; embedded like the page's files but none of them: it needs a key. */
+extern const struct rv_page_file rv_page_document[];
 /* By its name's ending. */
 const char *rv_page_content_type(const struct rv_page_file *file);
 

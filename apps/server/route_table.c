@@ -11,6 +11,7 @@ static const struct rv_route routes[] = {
     {.method = RV_HTTP_GET, .pattern = "/healthz", .access = RV_AUTH_OPEN, .answer = rv_handle_healthz},
     {.method = RV_HTTP_GET, .pattern = "/readyz", .access = RV_AUTH_OPEN, .answer = rv_handle_readyz},
     {.method = RV_HTTP_GET, .pattern = "/metrics", .access = RV_AUTH_ADMIN, .answer = rv_handle_metrics},
+    {.method = RV_HTTP_GET, .pattern = "/openapi.json", .answer = rv_handle_openapi},
     {.method = RV_HTTP_POST, .pattern = "/v1/chat/completions", .work = rv_handle_chat},
     {.method = RV_HTTP_POST, .pattern = "/v1/completions", .work = rv_handle_completions},
     {.method = RV_HTTP_POST, .pattern = "/v1/responses", .work = rv_handle_responses},

@@ -9,12 +9,14 @@
 #include "server/serve.h"
 
 #include "base/alloc.h"
+#include "base/heap.h"
 #include "server/adapter_folder.h"
 #include "server/call.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
 #include "server/model_list.h"
 #include "server/service_manager.h"
+#include "server/witness_keeper.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,6 +40,7 @@ enum {
 struct running {
     struct rv_server server;
     const struct rv_serve_config *config;
+    struct rv_witness_keeper keeper;
     char *store_path; // NULL: no store
     char sessions_folder[PATH];
     char adapters_folder[RV_ADAPTER_FOLDER_PATH];
@@ -155,8 +158,7 @@ static void on_loaded(void *user, size_t i_model, ruvllm_status status, const ch
     r->was_ready = true;
     engine = rv_model_set_peek(server->models, 0);
     if (engine) {
-        rv_greeting_print_ready(server, r->url, ruvllm_model_chat_template(ruvllm_engine_model(engine)) != NULL,
-                                r->had_keys);
+        rv_greeting_print_ready(server, r->url, engine, r->had_keys);
         rv_model_set_release(server->models, 0, false);
     }
     rv_service_manager_notify("READY=1");
@@ -256,6 +258,11 @@ static void make_url(struct running *r, const char *address, bool is_inherited)
                  rv_http_server_port(r->server.http, 0));
 }
 
+static bool keeps_witness(const struct running *r)
+{
+    return r->server.store && r->config->witness_days > 0;
+}
+
 static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
 {
     static const char *const at_home[] = {"127.0.0.1:8080"};
@@ -281,6 +288,9 @@ static ruvllm_status open_http(struct running *r, struct ruvllm_error *err)
         rc = rv_http_server_open(&r->server.http, &http, err);
     if (!rc)
         rc = rv_http_server_every(r->server.http, REFRESH_MS, refresh, &r->server, err);
+    if (!rc && keeps_witness(r))
+        rc =
+            rv_http_server_every(r->server.http, RV_WITNESS_KEEPER_PERIOD_MS, rv_witness_keeper_start, &r->keeper, err);
     if (!rc && watchdog_ms)
         rc = rv_http_server_every(r->server.http, watchdog_ms, feed_watchdog, r, err);
     if (!rc)
@@ -356,6 +366,7 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = rv_worker_pool_open(&s->quick, N_QUICK, err);
     if (!rc)
         rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
+    rv_witness_keeper_init(&r->keeper, s->slow, s->store, s->log, r->config->witness_days);
     if (!rc)
         rc = open_http(r, err);
     r->had_keys = s->auth.has_keys;
@@ -394,6 +405,7 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
 
     if (!r)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the server");
+    rv_heap_share();
     r->config = config;
     r->server.config = config;
     set_of_signals(&set);
@@ -403,6 +415,8 @@ ruvllm_status rv_serve(const struct rv_serve_config *config, struct ruvllm_error
     if (!rc) {
         rv_greeting_print(&r->server, r->url, r->store_path);
         rv_model_set_want(r->server.models, 0);
+        if (keeps_witness(r))
+            rv_witness_keeper_start(&r->keeper);
         rc = rv_http_server_run(r->server.http, err);
     }
     close_all(r);

@@ -35,8 +35,9 @@ struct rv_serve_config {
     uint64_t memory_budget;             // 0: no limit
     int32_t idle_unload_s;              // 0: never
     int32_t drain_s;
-    int32_t max_calls; // requests under way of all kinds
-    bool is_auto;      // the caller chose settings from the machine: `auto_notes` says which
+    int32_t witness_days; // what is older is deleted from the witness log once a day; 0: nothing is
+    int32_t max_calls;    // requests under way of all kinds
+    bool is_auto;         // the caller chose settings from the machine: `auto_notes` says from what
     const char *auto_notes;
     ruvllm_log_level log_level; // INFO and below: also one JSON line a request; all on standard error
 };

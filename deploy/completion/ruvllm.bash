@@ -4,7 +4,7 @@ _ruvllm_words() { # command: its options
     case $1 in
     run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     chat) echo '--system --load --json -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter --adapter-cache --kv-bytes --kv-cold --max-sequences --max-queue --memory-budget --idle-unload --auto --store --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter --adapter-cache --kv-bytes --kv-cold --spill-dir --spill-bytes --max-sequences --max-queue --memory-budget --idle-unload --auto --store --witness-days --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     pull) echo '--offline --max-size --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     list) echo '--json -h --help' ;;
     rm) echo '-y --yes -h --help' ;;
@@ -14,6 +14,7 @@ _ruvllm_words() { # command: its options
     bench) echo '-p --prompt-tokens -n --gen-tokens -r --rounds -t --threads --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     quantize) echo '-t --threads --pure --allow-requantize --force --tensors --json -h --help' ;;
     adapter) echo '-o --output --format --force --method --density --rank --seed --json -h --help' ;;
+    learn) echo '-o --output --anchors --raw --length --held-out --checkpoint --force --keep-worse --rank --alpha --modules --epochs --patience --batch-tokens --rate --schedule --decay --kl --seed --memory --json -m --model --template-sha256 -t --threads -h --help' ;;
     push) echo '--private --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     key) echo '--tenant --name --rpm --share --admin --expires --json --store -h --help' ;;
     witness) echo '--tenant -m --model --since -n --limit --json --store -h --help' ;;
@@ -104,11 +105,14 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     serve:--adapter-cache) echo '@folders' ;;
     serve:--kv-bytes) echo '@any' ;;
     serve:--kv-cold) echo 'q4 q8 f16' ;;
+    serve:--spill-dir) echo '@folders' ;;
+    serve:--spill-bytes) echo '@any' ;;
     serve:--max-sequences) echo '@any' ;;
     serve:--max-queue) echo '@any' ;;
     serve:--memory-budget) echo '@any' ;;
     serve:--idle-unload) echo '@any' ;;
     serve:--store) echo '@files' ;;
+    serve:--witness-days) echo '@any' ;;
     serve:--log-level) echo 'debug info warn error off' ;;
     serve:-c | serve:--ctx) echo '@any' ;;
     serve:-b | serve:--batch) echo '@any' ;;
@@ -194,6 +198,26 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     adapter:--density) echo '@any' ;;
     adapter:--rank) echo '@any' ;;
     adapter:--seed) echo '@any' ;;
+    learn:-o | learn:--output) echo '@files' ;;
+    learn:--anchors) echo '@files' ;;
+    learn:--length) echo '@any' ;;
+    learn:--held-out) echo '@any' ;;
+    learn:--checkpoint) echo '@files' ;;
+    learn:--rank) echo '@any' ;;
+    learn:--alpha) echo '@any' ;;
+    learn:--modules) echo '@any' ;;
+    learn:--epochs) echo '@any' ;;
+    learn:--patience) echo '@any' ;;
+    learn:--batch-tokens) echo '@any' ;;
+    learn:--rate) echo '@any' ;;
+    learn:--schedule) echo '@any' ;;
+    learn:--decay) echo '@any' ;;
+    learn:--kl) echo '@any' ;;
+    learn:--seed) echo '@any' ;;
+    learn:--memory) echo '@any' ;;
+    learn:-m | learn:--model) echo '@files' ;;
+    learn:--template-sha256) echo '@any' ;;
+    learn:-t | learn:--threads) echo '@any' ;;
     push:--revision) echo '@any' ;;
     push:--retries) echo '@any' ;;
     push:--stall-timeout) echo '@any' ;;
@@ -230,7 +254,7 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
 
 _ruvllm_arguments() { # command: words that can stand as its arguments
     case $1 in
-    help) echo 'run chat serve pull list rm info tokenize perplexity bench quantize adapter push key witness doctor version help' ;;
+    help) echo 'run chat serve pull list rm info tokenize perplexity bench quantize adapter learn push key witness doctor version help' ;;
     key) echo 'create list revoke' ;;
     adapter) echo 'import export merge info list' ;;
     esac
@@ -241,7 +265,7 @@ _ruvllm()
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} kind
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'run chat serve pull list rm info tokenize perplexity bench quantize adapter push key witness doctor version help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'run chat serve pull list rm info tokenize perplexity bench quantize adapter learn push key witness doctor version help --help --version' -- "$word"))
         return
     fi
     # '--name=value' arrives as three words.

@@ -149,7 +149,5 @@ RV_CHECKED ruvllm_status rv_adapter_registry_list(struct rv_adapter_registry *re
 void rv_adapter_registry_stats_get(struct rv_adapter_registry *registry, struct rv_adapter_registry_stats *out);
 /* Waits until the clerk has nothing to do; for tests and benches. */
 void rv_adapter_registry_settle(struct rv_adapter_registry *registry);
-/* Walks everything and compares with the counters; for tests. */
-bool rv_adapter_registry_check(struct rv_adapter_registry *registry);
 
 #endif

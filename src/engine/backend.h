@@ -59,6 +59,8 @@ struct rv_backend_ops {
      * what a model keeps cannot be cut. With a pool, tables are the caller's to trim and `seq` is a slot.
      */
     int32_t (*trim)(struct rv_backend_state *state, int32_t seq, int32_t len);
+    /* States the head read in the last run that gave logits, as its rows; NULL: this one has none to read, or never. */
+    const float *(*states)(const struct rv_backend_state *state);
     uint64_t (*kv_bytes)(const struct rv_backend_state *state);      // of keys and values, as far as it is known
     uint64_t (*scratch_bytes)(const struct rv_backend_state *state); // likewise
 };

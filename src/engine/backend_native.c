@@ -172,6 +172,11 @@ static int32_t native_trim(struct rv_backend_state *state, int32_t seq, int32_t 
     return len;
 }
 
+static const float *native_states(const struct rv_backend_state *state)
+{
+    return rv_decoder_states(((const struct native_state *)(const void *)state)->decoder);
+}
+
 static uint64_t native_kv_bytes(const struct rv_backend_state *state)
 {
     const struct native_state *s = (const struct native_state *)(const void *)state;
@@ -186,7 +191,7 @@ static uint64_t native_scratch_bytes(const struct rv_backend_state *state)
 
 const struct rv_backend_ops rv_backend_native_ops = {
     .name = "native",
-    .can_learn = true,
+    .can_learn = false, // nothing does yet
     .has_adapters = true,
     .has_blocks = true,
     .describe = native_describe,
@@ -196,6 +201,7 @@ const struct rv_backend_ops rv_backend_native_ops = {
     .close = native_close,
     .run = native_run,
     .trim = native_trim,
+    .states = native_states,
     .kv_bytes = native_kv_bytes,
     .scratch_bytes = native_scratch_bytes,
 };

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "base/alloc.h"
+#include "engine/engine_learn.h"
 #include "engine/engine_loop.h"
 #include "engine/kv_policy.h"
 
@@ -14,6 +15,7 @@ enum {
     DEFAULT_CONTEXTS = 8,
     TENANT_FLOOR = 16, // blocks of shared prefixes that a tenant keeps while others have more: 512 tokens
     AGE_MS = 1000,     // of waiting count as much as one more of priority
+    MAX_SHARE = 1000,
     MAX_SEQUENCES = 4096,
     MAX_QUEUE = 1 << 16,
     MAX_COUNTED = 1 << 22,      // blocks: 128 million tokens
@@ -82,6 +84,7 @@ struct rv_prefix_scope rv_engine_scope(const struct ruvllm_engine *engine, const
 static void unpark(struct ruvllm_engine *e, struct rv_job *job)
 {
     job->request.mix = job->ticket.mix;
+    rv_engine_learn_join(job);
     pthread_mutex_lock(&e->lock);
     job->is_parked = false;
     e->has_cancelled = e->has_cancelled || job->is_cancelled;
@@ -118,6 +121,8 @@ static bool take_in(struct ruvllm_engine *e, struct rv_job *job, uint64_t *id)
     if (has_room) {
         enter(e, job);
         *id = job->id;
+        if (job->trace)
+            job->trace->id = job->id;
         job->is_parked = job->ticket.n > 0;
         if (!job->is_parked)
             put_in_inbox(e, job);
@@ -139,6 +144,8 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
 
     if (rc)
         return rc;
+    if (!(request->share >= 0 && request->share <= MAX_SHARE)) // NaN too
+        return rv_fail(err, RUVLLM_INVALID, "'share' must be between 0 and %d", MAX_SHARE);
     if (!rv_model_has_blocks(e->model))
         config.policy = e->policy;
     config.scope = rv_engine_scope(e, request->tenant, &config.policy, 0);
@@ -148,6 +155,8 @@ ruvllm_status rv_engine_submit(struct ruvllm_engine *engine, const struct ruvllm
     rc = rv_scheduler_check_size(e->scheduler, &job->request, rv_job_max_tokens(job), err);
     if (!rc)
         rc = pin_adapters(e, job, request, err);
+    if (!rc)
+        rc = rv_engine_learn_begin(e, job, request->tenant, err);
     has_adapters = job->ticket.n > 0;
     if (!rc && !take_in(e, job, id))
         rc = rv_fail(err, RUVLLM_BUSY, "%zu requests are running, waiting or unread; try again later", e->n_slots);
@@ -512,6 +521,7 @@ void rv_engine_close(struct ruvllm_engine *engine)
     }
     for (size_t i = 0; e->table && i < e->n_slots; i++)
         rv_job_free(e->table[i]); // ended by the thread, unread
+    rv_engine_learn_free(atomic_load(&e->learn));
     rv_engine_adapters_close(&e->adapters);
     if (e->state)
         e->model->backend->close(e->state);

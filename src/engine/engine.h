@@ -31,6 +31,8 @@ struct rv_engine_errand {
 /* Sequences that can be computed beside the scheduler's, by errands. */
 enum { RV_ENGINE_N_ASIDE = 4 };
 
+struct rv_engine_learn;
+
 struct ruvllm_engine {
     struct ruvllm_model *model;
     struct ruvllm_engine_params params;
@@ -44,6 +46,7 @@ struct ruvllm_engine {
     int32_t *slots;                      // likewise
     const struct rv_adapter_mix **mixes; // likewise
     struct rv_engine_adapters adapters;
+    _Atomic(struct rv_engine_learn *) learn; // set once; NULL: it does not
     uint8_t secret[RV_KEYED_HASH_KEY];
     pthread_t thread;
     bool has_thread;

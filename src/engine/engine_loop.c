@@ -2,6 +2,7 @@
 #include "engine/engine_loop.h"
 
 #include "base/clock.h"
+#include "engine/engine_learn.h"
 
 static void unlink_job(struct ruvllm_engine *e, struct rv_job *job)
 {
@@ -60,6 +61,8 @@ static void finish_job(struct ruvllm_engine *e, struct rv_job *job)
     r->decode_us = job->first_us ? rv_clock_us() - job->first_us : 0;
     if (!rc)
         publish(e, job, &piece);
+    if (!rc && job->trace)
+        rv_engine_learn_keep(e, job);
     end_job(e, job, rc ? &err : NULL);
 }
 
@@ -162,7 +165,7 @@ static bool take_work(struct ruvllm_engine *e, bool is_idle)
 }
 
 /* The next token of one sequence. */
-static void take_row(struct ruvllm_engine *e, struct rv_job *job, float *row)
+static void take_row(struct ruvllm_engine *e, struct rv_job *job, float *row, const float *state)
 {
     struct rv_reply_piece piece;
     struct ruvllm_error err;
@@ -172,6 +175,8 @@ static void take_row(struct ruvllm_engine *e, struct rv_job *job, float *row)
         end_job(e, job, &err);
         return;
     }
+    if (job->trace && state)
+        rv_engine_learn_capture(e, job, state, row, token);
     if (!job->first_us) {
         job->first_us = rv_clock_us();
         e->totals.prompt_tokens += (uint64_t)job->request.n_prompt;
@@ -208,6 +213,7 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
                              .n_out = step->n_out};
     int64_t start = rv_clock_us();
     struct ruvllm_error err;
+    const float *states;
     float *rows;
 
     for (int32_t i = 0; i < step->n_parts; i++) {
@@ -220,12 +226,14 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
         return;
     }
     rv_scheduler_complete(e->scheduler, step);
+    states = atomic_load(&e->learn) ? e->model->backend->states(e->state) : NULL;
     for (int32_t i = 0; i < step->n_parts; i++) {
         const struct rv_scheduler_part *part = &step->parts[i];
         int32_t last = part->first_out + part->n_out - 1;
 
         if (part->n_out > 0)
-            take_row(e, rv_job_of(part->request), rows + (size_t)last * (size_t)e->model->hparams.n_vocab);
+            take_row(e, rv_job_of(part->request), rows + (size_t)last * (size_t)e->model->hparams.n_vocab,
+                     states ? states + (size_t)last * (size_t)e->model->hparams.n_embd : NULL);
     }
     e->totals.steps++;
     e->totals.busy_us += rv_clock_us() - start;

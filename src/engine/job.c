@@ -42,6 +42,7 @@ static ruvllm_status fill(struct rv_job *job, const struct rv_job_config *c, con
     request->n_prompt = (int32_t)n_prompt;
     request->n_tokens = (int32_t)n_prompt;
     request->priority = c->request->priority;
+    request->share = c->request->share;
     request->arrived_us = rv_clock_us();
     request->no_cache = c->request->no_shared_prefix;
     request->scope = c->scope;
@@ -65,6 +66,7 @@ ruvllm_status rv_job_new(struct rv_job **out, const struct rv_job_config *config
     pthread_condattr_destroy(&attributes);
     job->on_event = config->request->on_event;
     job->user = config->request->user;
+    job->temperature = config->params->temperature;
     rc = rv_input_tokens(config->model, config->input, &prompt, &n_prompt, err);
     if (!rc)
         rc = fill(job, config, prompt, n_prompt, err);
@@ -87,6 +89,8 @@ void rv_job_free(struct rv_job *job)
     if (!job)
         return;
     RV_ASSERT(job->request.kv.n_blocks == 0 && job->ticket.state == RV_ADAPTER_TICKET_NONE);
+    rv_trace_unref(job->trace);
+    rv_adapter_unref(job->learned);
     rv_kv_seq_release(&job->request.kv);
     rv_reply_free(job->reply);
     rv_buf_release(&job->text);

@@ -10,6 +10,7 @@
 #include "engine/adapter_registry.h"
 #include "engine/model.h"
 #include "engine/reply.h"
+#include "learn/trace.h"
 #include "sched/scheduler.h"
 
 #include <pthread.h>
@@ -24,7 +25,10 @@ struct rv_job {
     int64_t first_us;    // when its first token was chosen; 0: not yet
     struct rv_job *next; // in the inbox, then among the engine's
     struct rv_adapter_ticket ticket;
-    bool has_news; // the engine thread: on_event is to be called
+    struct rv_trace *trace;     // what the engine learns from; NULL: nothing is
+    struct rv_adapter *learned; // what the tenant's feedback has taught; NULL: nothing
+    float temperature;          // it is drawn with
+    bool has_news;              // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */
     int n_refs;

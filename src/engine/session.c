@@ -13,11 +13,10 @@
 
 enum { SAMPLE_BYTES = 4096 };
 
-/* Also told apart by content: two models may have the same numbers and names. */
-static uint64_t model_hash(const struct ruvllm_engine *e)
+uint64_t rv_session_model_hash(const struct ruvllm_engine *engine)
 {
     static const uint8_t no_key[RV_KEYED_HASH_KEY];
-    const struct ruvllm_model *m = e->model;
+    const struct ruvllm_model *m = engine->model;
     uint64_t parts[4] = {rv_gguf_file_n_bytes(m->file)};
 
     for (size_t i = 0; i < rv_gguf_file_n_tensors(m->file); i++) {
@@ -37,7 +36,7 @@ static struct rv_kv_snapshot_identity identity_of(const struct ruvllm_engine *e,
     const char *source = e->model->template_source ? e->model->template_source : "";
 
     return (struct rv_kv_snapshot_identity){
-        .model = model_hash(e),
+        .model = rv_session_model_hash(e),
         .adapter_layers = key->adapter_layers,
         .chat_template = rv_keyed_hash64(no_key, source, strlen(source)),
         .tenant = rv_keyed_hash64(no_key, key->tenant ? key->tenant : "", key->tenant ? strlen(key->tenant) : 0)};

@@ -23,4 +23,7 @@ RV_CHECKED ruvllm_status rv_session_save(struct ruvllm_engine *engine, const str
 RV_CHECKED ruvllm_status rv_session_load(struct ruvllm_engine *engine, const struct rv_session_key *key,
                                          const char *path, int32_t *n_tokens, struct ruvllm_error *err);
 
+/* Tells models apart, by content too: two may have the same numbers and names. */
+uint64_t rv_session_model_hash(const struct ruvllm_engine *engine);
+
 #endif

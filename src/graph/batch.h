@@ -11,7 +11,7 @@
 struct rv_adapter;
 struct rv_kv_seq;
 
-enum { RV_ADAPTER_MIX_MAX = 4 };
+enum { RV_ADAPTER_MIX_MAX = 4 }; // that a request names; what was learned may come on top
 
 /*
  * The adapters of a request, whose changes add up; zeroed: none. Whoever fills it keeps the adapters alive until the
@@ -19,8 +19,8 @@ enum { RV_ADAPTER_MIX_MAX = 4 };
  */
 struct rv_adapter_mix {
     int32_t n_adapters;
-    const struct rv_adapter *adapters[RV_ADAPTER_MIX_MAX];
-    float weights[RV_ADAPTER_MIX_MAX];
+    const struct rv_adapter *adapters[RV_ADAPTER_MIX_MAX + 1];
+    float weights[RV_ADAPTER_MIX_MAX + 1];
     /*
      * [n_adapters][n_embd], finite: each token's weights are also multiplied with softmax(gates e), e being the token's
      * row of the embedding as the first layer gets it (after X-LoRA, whose gates are read from hidden states). NULL:

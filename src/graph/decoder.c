@@ -48,6 +48,7 @@ struct rv_decoder {
     struct rv_lora *lora;             // adapters by nodes of our own; or
     struct rv_lora_stack *lora_stack; // by ggml's
     struct ggml_tensor *result;       /* [n_vocab or n_embd, n_out] */
+    struct ggml_tensor *states;       /* [n_embd, n_out]: what the head reads; NULL when it is not computed */
     ggml_fp16_t *mask;                // max_rows x max_context
     int64_t *cells;                   // max_rows
     int32_t *gathered;                // max_rows: positions or sequences of the rows read out
@@ -140,7 +141,8 @@ static struct ggml_tensor *build_layer(struct rv_build *b, int32_t layer, struct
 }
 
 /* Final norm and head. */
-static struct ggml_tensor *build_head(struct rv_build *b, struct ggml_tensor *x, enum rv_decoder_result result)
+static struct ggml_tensor *build_head(struct rv_build *b, struct ggml_tensor *x, enum rv_decoder_result result,
+                                      struct ggml_tensor **states)
 {
     const struct rv_weights *w = b->weights;
     float cap = b->hparams->final_cap;
@@ -148,6 +150,8 @@ static struct ggml_tensor *build_head(struct rv_build *b, struct ggml_tensor *x,
     x = rv_build_norm(b, x, w->output_norm, w->output_norm_b); /* [n_embd, n_out] */
     if (result == RV_DECODER_HIDDEN)
         return x;
+    ggml_set_output(x);
+    *states = x;
     x = rv_build_change_head(b, x);
     x = rv_build_linear(b, w->output, w->output_b, x); /* [n_vocab, n_out] */
     if (cap > 0)
@@ -195,8 +199,9 @@ static void build(struct rv_decoder *d, struct shape shape, int32_t n_kv)
     for (int32_t i = 0; i < c->hparams->n_layers; i++)
         x = build_layer(b, i, x);
     d->result = NULL;
+    d->states = NULL;
     if (x) {
-        d->result = build_head(b, x, shape.result);
+        d->result = build_head(b, x, shape.result, &d->states);
         ggml_set_output(d->result);
         ggml_build_forward_expand(b->graph, d->result);
     }
@@ -477,6 +482,13 @@ void rv_decoder_free(struct rv_decoder *decoder)
     rv_free(decoder->rows);
     rv_free(decoder->build.kv_views);
     rv_free(decoder);
+}
+
+const float *rv_decoder_states(const struct rv_decoder *decoder)
+{
+    const struct ggml_tensor *states = decoder->states;
+
+    return states && states->buffer && ggml_backend_buffer_is_host(states->buffer) ? states->data : NULL;
 }
 
 uint64_t rv_decoder_n_bytes(const struct rv_decoder *decoder)

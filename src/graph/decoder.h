@@ -49,4 +49,10 @@ enum rv_decoder_result {
 RV_CHECKED ruvllm_status rv_decoder_run(struct rv_decoder *decoder, const struct rv_batch *batch,
                                         enum rv_decoder_result result, float **rows, struct ruvllm_error *err);
 
+/*
+ * The states the head read in the last step that computed logits, before any adapter changed them: n_out rows of
+ * n_embd, valid as long as its logits. NULL where they lie on a device.
+ */
+const float *rv_decoder_states(const struct rv_decoder *decoder);
+
 #endif

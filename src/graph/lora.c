@@ -284,13 +284,23 @@ static void head_item(const struct node *n, const struct plan *plan, const struc
     }
 }
 
+/* Asks for what tells where the numbers of an item's adapters are. */
+static void fetch_pairs(const struct node *n, const struct item *item)
+{
+    const struct rv_adapter_mix *mix = n->lora->groups[item->group].mix;
+
+    for (int32_t i = 0; mix && i < mix->n_adapters; i++) {
+        for (int32_t t = 0; mix->adapters[i]->layers && t < n->n_parts; t++)
+            __builtin_prefetch(&mix->adapters[i]->layers[n->layer][n->parts[t]]);
+    }
+}
+
 static void run_node(struct ggml_tensor *dst, int i_thread, int n_threads, void *user)
 {
     struct node *n = user;
     const struct plan *plan = &n->lora->plans[n->only_out];
     int32_t n_all = plan->n_items * plan->n_cuts;
 
-    (void)n_threads;
     RV_ASSERT(i_thread < n->lora->config.n_threads);
     for (;;) {
         int32_t i = atomic_fetch_add_explicit(&n->next_item, 1, memory_order_relaxed);
@@ -298,6 +308,8 @@ static void run_node(struct ggml_tensor *dst, int i_thread, int n_threads, void 
 
         if (i >= n_all)
             return;
+        if (i + n_threads < n_all)
+            fetch_pairs(n, &plan->items[(i + n_threads) / plan->n_cuts]);
         if (n->layer < 0)
             head_item(n, plan, item, i % plan->n_cuts, dst, &n->lora->scratch[i_thread]);
         else

@@ -63,28 +63,10 @@ static void count_failure(struct rv_spill_file *spill, int reason, const char *w
     rv_log(RUVLLM_LOG_WARN, "%s; blocks it should keep are computed again, and this is said once", err.message);
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t len, off_t offset)
+static bool move_all(int fd, uint8_t *data, size_t len, off_t offset, bool writes)
 {
     while (len > 0) {
-        ssize_t n = pwrite(fd, data, len, offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = EIO; // a file that was cut off, or takes nothing
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-        offset += n;
-    }
-    return true;
-}
-
-static bool read_all(int fd, uint8_t *data, size_t len, off_t offset)
-{
-    while (len > 0) {
-        ssize_t n = pread(fd, data, len, offset);
+        ssize_t n = writes ? pwrite(fd, data, len, offset) : pread(fd, data, len, offset);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -108,7 +90,7 @@ static bool transfer(const struct rv_spill_file *spill, int32_t first, uint8_t *
         size_t n = left < spill->place_bytes ? left : spill->place_bytes;
         off_t offset = (off_t)i * (off_t)spill->place_bytes;
 
-        if (writes ? !write_all(spill->fd, data, n, offset) : !read_all(spill->fd, data, n, offset))
+        if (!move_all(spill->fd, data, n, offset, writes))
             return false;
         data += n;
         left -= n;

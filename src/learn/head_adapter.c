@@ -135,23 +135,45 @@ static bool find_pair(struct sum *s)
     return true;
 }
 
-/* Half the mean of (g . B A h)^2. */
-static double estimate_kl(const struct sum *s)
+/* What the pairs found do to the rows: the mean of what is gained, by the rows' weights, and the mean KL divergence. */
+struct effect {
+    double gain; // to first order, for weights whose mean size is 1
+    double kl;   // half the mean of (g . B A h)^2, over gradients g of tokens as they are drawn
+};
+
+static struct effect measure(const struct sum *s)
 {
-    double sum = 0;
+    struct effect e = {0};
+    double size = 0;
 
     for (size_t t = 0; t < s->rows->n; t++) {
-        double change = 0;
+        double change = 0, gain = 0;
 
         for (int32_t i = 0; i < s->n_found; i++) {
-            const float *a = s->a + (size_t)i * s->n_dims, *b = s->b + (size_t)i * s->n_dims;
+            const float *b = s->b + (size_t)i * s->n_dims;
+            float inner = s->ops->dot_bf16(s->a + (size_t)i * s->n_dims, s->rows->states + t * s->n_dims, s->n_dims);
 
-            change += (double)s->ops->dot_bf16(a, s->rows->states + t * s->n_dims, s->n_dims) *
-                      (double)s->ops->dot_bf16(b, s->rows->gradients + t * s->n_dims, s->n_dims);
+            change += (double)(inner * s->ops->dot_bf16(b, s->rows->probes + t * s->n_dims, s->n_dims));
+            gain -= (double)(inner * s->ops->dot_bf16(b, s->rows->gradients + t * s->n_dims, s->n_dims));
         }
-        sum += change * change;
+        e.kl += change * change / 2;
+        e.gain += (double)s->rows->weights[t] * gain;
+        size += fabs((double)s->rows->weights[t]);
     }
-    return s->rows->n ? sum / 2 / (double)s->rows->n : 0;
+    e.gain = size > 0 ? e.gain / size : 0;
+    e.kl = s->rows->n ? e.kl / (double)s->rows->n : 0;
+    return e;
+}
+
+/*
+ * How far to go: as far as is allowed. But who raises tokens gains less and less on the way, most of all when they were
+ * the likeliest already, and loses beyond gain / (2 kl).
+ */
+static double length_of(const struct effect *e, double target_kl, bool raises)
+{
+    double allowed = sqrt(target_kl / e->kl), useful = e->gain / (2 * e->kl);
+
+    return raises && useful < allowed ? useful : allowed;
 }
 
 void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *rows,
@@ -164,22 +186,28 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
                     .n_dims = n,
                     .a = scratch,
                     .b = scratch + RV_HEAD_ADAPTER_STEP_RANK * n};
-    double kl, scale;
+    double length, side, total = 0;
+    struct effect effect;
 
     step->n_pairs = 0;
     step->kl = 0;
     while (s.n_found < n_pairs && find_pair(&s))
         ;
-    kl = estimate_kl(&s);
-    if (!(kl > 0) || !isfinite(kl))
+    effect = measure(&s);
+    for (size_t t = 0; t < rows->n; t++)
+        total += (double)rows->weights[t];
+    if (!(effect.kl > 0) || !isfinite(effect.kl))
         return;
-    scale = sqrt(sqrt(target_kl / kl)); // half of it on either side
+    length = length_of(&effect, target_kl, total > 0);
+    if (!(length > 0))
+        return;
+    side = sqrt(length); // half of it on either side
     for (size_t i = 0; i < (size_t)s.n_found * n; i++) {
-        step->a[i] = rv_vec_to_bf16((float)(scale * (double)s.a[i]));
-        step->b[i] = rv_vec_to_bf16((float)(scale * (double)s.b[i]));
+        step->a[i] = rv_vec_to_bf16((float)(side * (double)s.a[i]));
+        step->b[i] = rv_vec_to_bf16((float)(side * (double)s.b[i]));
     }
     step->n_pairs = s.n_found;
-    step->kl = target_kl;
+    step->kl = length * length * effect.kl;
 }
 
 /* ---- folding -------------------------------------------------------------------------------- */

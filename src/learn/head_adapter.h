@@ -23,6 +23,7 @@ struct rv_head_rows {
     size_t n;
     const uint16_t *states;    // n rows of n_dims: what the head read, before any adapter
     const uint16_t *gradients; // n rows: of -log p(token) by the head's input
+    const uint16_t *probes;    // n rows: the same of tokens drawn from p, which may be those or others
     const float *weights;      // of each: how much to raise (above 0) or lower its token's likelihood
 };
 
@@ -47,8 +48,8 @@ struct rv_head_scratch {
 };
 
 /*
- * The step that raises the likelihood of the rows' tokens by their weights, whitened, as long as its KL on the rows is
- * `target_kl`. A step of no pairs when the rows say nothing.
+ * The step that raises the likelihood of the rows' tokens by their weights, whitened. Its KL on the rows is at most
+ * `target_kl`, and less where going further would gain nothing. A step of no pairs when the rows say nothing.
  */
 void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *rows,
                           const struct rv_whitening *whitening, double target_kl, int32_t n_pairs, float *scratch);

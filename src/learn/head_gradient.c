@@ -1,6 +1,7 @@
 #include "learn/head_gradient.h"
 
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "kernels/vec.h"
 
 #include <ggml.h>
@@ -20,7 +21,8 @@ ruvllm_status rv_head_gradient_init(struct rv_head_gradient *out, const struct r
 
     *out = (struct rv_head_gradient){.head = manifest->roots[manifest->tied ? RV_ROOT_EMBEDDING : RV_ROOT_OUTPUT],
                                      .n_vocab = (size_t)hparams->n_vocab,
-                                     .n_dims = n};
+                                     .n_dims = n,
+                                     .cap = hparams->final_cap};
     out->row = rv_realloc_array(NULL, n, sizeof(*out->row));
     out->gradient = rv_realloc_array(NULL, n, sizeof(*out->gradient));
     if (out->row && out->gradient)
@@ -70,14 +72,47 @@ static void find_top(const float *logits, size_t n_vocab, struct top *top)
     }
 }
 
+/* How much a logit moves with what the cap was put on. */
+static float give_of(const struct rv_head_gradient *g, float logit)
+{
+    float share = g->cap > 0 ? logit / g->cap : 0;
+
+    return share < 1 && share > -1 ? 1 - share * share : 0;
+}
+
+/* A token of the list, as its weights have it. The mark depends on nothing but the place in the answer. */
+static size_t draw(const double *weights, size_t n, double total, uint64_t seed)
+{
+    struct rv_rng rng;
+    double mark, passed = 0;
+    size_t i;
+
+    rv_rng_init(&rng, seed);
+    mark = rv_rng_uniform(&rng) * total;
+    for (i = 0; i + 1 < n; i++) {
+        passed += weights[i];
+        if (passed > mark)
+            break;
+    }
+    return i;
+}
+
+/* Rounds a gradient to the trace: the mean of rows less the row of a token. */
+static void put(struct rv_head_gradient *g, uint16_t *out, int32_t token, float scale)
+{
+    rv_head_gradient_row(g, token, g->row);
+    for (size_t i = 0; i < g->n_dims; i++)
+        out[i] = rv_vec_to_bf16(g->gradient[i] - scale * g->row[i]);
+}
+
 void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace *trace, const float *state,
                               const float *logits, float temperature, int32_t token)
 {
     const struct rv_vec_ops *ops = rv_vec_best();
     struct rv_head_gradient *g = gradient;
+    size_t at = (size_t)trace->n_rows * g->n_dims, probe;
     double weights[RV_HEAD_GRADIENT_TOP], total = 0, own;
     float scale = temperature > 0 ? 1 / temperature : 1;
-    uint16_t *states, *gradients;
     struct top top;
 
     if (trace->n_rows == trace->cap)
@@ -91,20 +126,15 @@ void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace
     }
     own = exp((double)(scale * (logits[token] - top.logits[0])));
     memset(g->gradient, 0, g->n_dims * sizeof(*g->gradient));
-    for (size_t i = 0; i < top.n; i++) {
-        if (weights[i] < 1e-6 * total)
-            break;
+    for (size_t i = 0; i < top.n && weights[i] >= 1e-6 * total; i++) {
         rv_head_gradient_row(g, top.tokens[i], g->row);
-        ops->add(g->gradient, g->row, scale * (float)(weights[i] / total), g->n_dims);
+        ops->add(g->gradient, g->row, scale * (float)(weights[i] / total) * give_of(g, top.logits[i]), g->n_dims);
     }
-    rv_head_gradient_row(g, token, g->row);
-    ops->add(g->gradient, g->row, -scale, g->n_dims);
-    states = trace->states + (size_t)trace->n_rows * g->n_dims;
-    gradients = trace->gradients + (size_t)trace->n_rows * g->n_dims;
-    for (size_t i = 0; i < g->n_dims; i++) {
-        states[i] = rv_vec_to_bf16(state[i]);
-        gradients[i] = rv_vec_to_bf16(g->gradient[i]);
-    }
+    for (size_t i = 0; i < g->n_dims; i++)
+        trace->states[at + i] = rv_vec_to_bf16(state[i]);
+    put(g, trace->gradients + at, token, scale * give_of(g, logits[token]));
+    probe = draw(weights, top.n, total, (uint64_t)trace->n_rows);
+    put(g, trace->probes + at, top.tokens[probe], scale * give_of(g, top.logits[probe]));
     trace->tokens[trace->n_rows] = token;
     trace->logprobs[trace->n_rows] = (float)log(own / (own > total ? own : total));
     trace->n_rows++;

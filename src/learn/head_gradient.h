@@ -15,6 +15,7 @@ struct rv_head_gradient {
     const struct rv_gguf_tensor *head; // n_vocab rows of n_dims
     size_t n_vocab;
     size_t n_dims;
+    float cap;  // of logits, cap tanh(x / cap); 0: none
     float *row; // scratch, as the next
     float *gradient;
 };

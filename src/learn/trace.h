@@ -26,6 +26,7 @@ struct rv_trace {
     float *logprobs;     // of the tokens, as they were drawn
     uint16_t *states;    // n_rows of n_dims, bfloat16
     uint16_t *gradients; // likewise
+    uint16_t *probes;    // likewise: of a token drawn from the same distribution, which says how far a change reaches
     atomic_int n_refs;
     struct rv_trace *next; // in the ring, newer
 };

@@ -9,6 +9,8 @@
 
 enum { FREE = -1 };
 
+static const double lightest = 0.001; // less would outrun the counters
+
 ruvllm_status rv_fair_share_init(struct rv_fair_share *share, int32_t max_requests, struct ruvllm_error *err)
 {
     int32_t n = 2 * max_requests;
@@ -98,12 +100,18 @@ void rv_fair_share_leave(struct rv_fair_share *share, int32_t row)
         rv_id_heap_remove(&share->present, row);
 }
 
-void rv_fair_share_charge(struct rv_fair_share *share, int32_t row, int32_t n)
+/* Fractions are kept, so that a token at a time costs in the end what all of them at once would. */
+void rv_fair_share_charge(struct rv_fair_share *share, int32_t row, int32_t n, float weight)
 {
     struct rv_fair_share_tenant *t = &share->tenants[row];
+    double cost = weight == 0 ? n : n / (weight > lightest ? (double)weight : lightest);
+    uint64_t whole;
 
     RV_ASSERT(t->n_requests > 0);
-    t->served += (uint64_t)n;
+    cost += t->rest;
+    whole = (uint64_t)cost;
+    t->rest = cost - (double)whole;
+    t->served += whole;
     rv_id_heap_put(&share->present, row, t->served);
 }
 

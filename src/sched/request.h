@@ -25,6 +25,7 @@ struct rv_request {
     /* Set by the engine before submitting. */
     struct rv_prefix_scope scope; // its tenant too
     int32_t priority;             // higher is sooner; 0 is usual
+    float share;                  // weight of its tenant in the fair share; 0 is 1
     int64_t arrived_us;
     int32_t *tokens; // prompt, then what was generated; borrowed, room for all there will be
     int32_t n_prompt;

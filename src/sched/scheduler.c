@@ -273,6 +273,24 @@ static int32_t give_decode_rows(struct rv_scheduler *s)
     return n;
 }
 
+/* What the tenant had that was served least among those with prompts. */
+static uint64_t least_served(const struct rv_scheduler *s)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int32_t i = 0; i < s->running.n; i++) {
+        const struct rv_request *r = s->running.requests[i];
+
+        if (rv_request_n_pending(r) > 1 && s->share.tenants[r->tenant].served < least)
+            least = s->share.tenants[r->tenant].served;
+    }
+    for (int32_t i = 0; i < s->n_waiting; i++) {
+        if (s->share.tenants[s->waiting[i].tenant].served < least)
+            least = s->share.tenants[s->waiting[i].tenant].served;
+    }
+    return least;
+}
+
 /* The prompts whose turn it is, in order; returns how many there are in all. */
 static int32_t list_turns(struct rv_scheduler *s, int64_t now_us, struct rv_turn_list *list)
 {
@@ -285,6 +303,7 @@ static int32_t list_turns(struct rv_scheduler *s, int64_t now_us, struct rv_turn
                                   .quantum = (uint64_t)s->config.prefill_rows * QUANTUM_STEPS,
                                   .turns = s->turns,
                                   .max = MAX_TURNS};
+    list->least = least_served(s) / list->quantum;
     for (int32_t i = 0; i < s->running.n; i++) {
         struct rv_turn turn;
 
@@ -454,7 +473,7 @@ void rv_scheduler_complete(struct rv_scheduler *scheduler, const struct rv_sched
             continue;
         len = r->kv.len;
         rv_kv_seq_advance(&r->kv, n);
-        rv_fair_share_charge(&s->share, r->tenant, n);
+        rv_fair_share_charge(&s->share, r->tenant, n, r->share);
         if (r->n_given < r->kv.len)
             r->n_given = r->kv.len;
         if (s->config.tree && !r->no_cache && r->kv.len / RV_KV_BLOCK_TOKENS > len / RV_KV_BLOCK_TOKENS)

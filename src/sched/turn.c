@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { SLOWER = 60 };
+
 struct rv_turn rv_turn_of(struct rv_request *request)
 {
     return (struct rv_turn){.request = request,
@@ -40,8 +42,8 @@ void rv_turn_list_add(struct rv_turn_list *list, const struct rv_turn *turn)
     struct rv_turn new = *turn;
     int32_t i;
 
-    new.urgency = turn->rank + steps_waited(list, turn->served_us);
     new.share = list->share->tenants[turn->tenant].served / list->quantum;
+    new.urgency = turn->rank + steps_waited(list, turn->served_us) / (new.share > list->least ? SLOWER : 1);
     if (list->n == list->max) {
         if (!rv_turn_before(&new, &list->turns[list->n - 1]))
             return;

@@ -3,6 +3,9 @@
  * for every time its blocks were lost), then by tenant, the one that was served least first, then by what is left to
  * compute, least first, then by who came first.
  *
+ * A tenant that had more than another one here does not get ahead of it by waiting: of a flood everything waits, and
+ * its sender's share would be what it sent. Its requests age a sixtieth as fast, so that still none waits for ever.
+ *
  * Shares of tenants are compared in steps of `quantum` tokens: a prompt that was begun is not left for another tenant's
  * after every chunk, which would have everybody wait until all are finished.
  */
@@ -32,6 +35,7 @@ struct rv_turn_list {
     int64_t now_us;
     int64_t age_us; // 0: waiting does not count
     uint64_t quantum;
+    uint64_t least; // share, in quanta, of the tenant served least among those that are added
     struct rv_turn *turns;
     int32_t n;
     int32_t max;

@@ -36,6 +36,7 @@ ruvllm_status rv_store_generations_add(struct ruvllm_store *store, struct rv_sto
     ruvllm_status rc = check_generation(gen, len, err);
 
     if (!rc) {
+        data = len ? data : "";
         rv_sha256_hex(data, len, gen->hash);
         gen->n_bytes = len;
         gen->created_us = rv_clock_unix_us();

@@ -26,6 +26,9 @@ static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, co
         rc = rv_sql_db_run(db, "PRAGMA query_only=ON", "prepare the connection", err);
     if (!rc && role == RV_STORE_ROLE_EVENTS)
         rc = rv_sqlite_db_leave_log(db, LOG_PAGES_MAX, err);
+    /* Entries go to the end of the table: pages that are full are not looked at again. */
+    if (!rc && role == RV_STORE_ROLE_WRITER)
+        rc = rv_sql_db_run(db, "PRAGMA cache_size=-128", "prepare the connection", err);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /* The public headers by themselves, twice, as C99 and as C++11: compiled, never run. */
 #include "ruvllm_adapter.h"
 #include "ruvllm_kernels.h"
+#include "ruvllm_learn.h"
 #include "ruvllm_store.h"
 
 #include "ruvllm_hub.h"
@@ -10,6 +11,7 @@
 #include "ruvllm_hub.h"
 #include "ruvllm_kernels.h"
 #include "ruvllm_store.h"
+#include "ruvllm_train.h"
 
 /* What is frozen: a changed layout makes an array of negative size. */
 typedef char error_layout_is_frozen[sizeof(struct ruvllm_error) == 264 ? 1 : -1];
@@ -30,6 +32,8 @@ typedef char witness_stats_start_with_their_size[offsetof(struct ruvllm_witness_
 typedef char session_starts_with_its_size[offsetof(struct ruvllm_session, struct_size) == 0 ? 1 : -1];
 typedef char hub_params_start_with_their_size[offsetof(struct ruvllm_hub_params, struct_size) == 0 ? 1 : -1];
 typedef char models_entry_starts_with_its_size[offsetof(struct ruvllm_models_entry, struct_size) == 0 ? 1 : -1];
+typedef char learn_params_start_with_their_size[offsetof(struct ruvllm_learn_params, struct_size) == 0 ? 1 : -1];
+typedef char feedback_result_starts_with_its_size[offsetof(struct ruvllm_feedback_result, struct_size) == 0 ? 1 : -1];
 typedef char quantize_params_start_with_their_size[offsetof(struct ruvllm_quantize_params, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);

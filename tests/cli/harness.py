@@ -19,7 +19,7 @@ STORIES_TINY = os.path.join(DATA, "models", "stories260K.gguf")
 STORIES = os.path.join(DATA, "models", "stories15M-f16.gguf")
 MINIMIND = os.path.join(DATA, "models", "minimind2-26m-f16.gguf")
 COMMANDS = ["run", "chat", "serve", "pull", "list", "rm", "info", "tokenize", "perplexity", "bench", "quantize", "adapter",
-            "push", "key", "witness", "doctor", "version", "help"]
+            "learn", "push", "key", "witness", "doctor", "version", "help"]
 
 
 def environment(**extra):

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 
 #include "base/rng.h"
+#include "engine/adapter_census.h"
 #include "ruvllm_adapter.h"
 #include "support/adapter_fixture.h"
 #include "support/test.h"
@@ -26,9 +27,11 @@ enum { CONTEXT = 256, N_ANSWER = 16, N_STREAMS = 16 };
 #ifdef RUVLLM_IS_SANITIZED
 enum { N_CYCLES = 100, N_PUBLISHED = 30 };
 static const char *const MODEL = "models/stories260K.gguf";
+static const float STRENGTH = 0.5f;
 #else
 enum { N_CYCLES = 1000, N_PUBLISHED = 60 };
 static const char *const MODEL = "models/stories15M-f16.gguf";
+static const float STRENGTH = 0.1f; // what is far from sense is also far from exact
 #endif
 static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
                                 "with her mother and her old dog. One day she went out to play and saw a";
@@ -75,7 +78,7 @@ static void remove_folder(const char *path)
 /* With layers of one seed and the head of another; 0: none. For rv_adapter_unref. */
 static struct rv_adapter *make(const struct ruvllm_model *model, uint64_t layers_seed, uint64_t head_seed)
 {
-    struct adapter_fixture f = {.hparams = &model->hparams, .manifest = &model->manifest, .strength = 0.5f};
+    struct adapter_fixture f = {.hparams = &model->hparams, .manifest = &model->manifest, .strength = STRENGTH};
     struct rv_adapter *both, *head;
     size_t bytes;
 
@@ -174,7 +177,7 @@ static double gap(const struct ruvllm_response *r, size_t i)
 
 /*
  * The same answer up to what batches of another shape do to the last bits: a first difference where the best two are a
- * hundredth apart at most. Another adapter moves log-probabilities by tenths.
+ * hundredth apart at most. Another adapter moves log-probabilities by a tenth and more.
  */
 static bool is_same(const struct ruvllm_response *a, const struct ruvllm_response *b)
 {
@@ -184,8 +187,10 @@ static bool is_same(const struct ruvllm_response *a, const struct ruvllm_respons
 
         if (a->tokens[i] != b->tokens[i])
             return gap(a, i) < 0.01;
-        if (fabs((double)(x->logprob - y->logprob)) > 0.01)
+        if (fabs((double)(x->logprob - y->logprob)) > 0.01) {
+            print_message("token %zu: log-probability %.4f, not %.4f\n", i, (double)x->logprob, (double)y->logprob);
             return false;
+        }
     }
     return a->n_tokens == b->n_tokens;
 }
@@ -562,7 +567,7 @@ static void a_day_of_loading_and_unloading_leaves_nothing_behind(void **state)
             (void)!ruvllm_engine_adapter_unload(c.engine, id, 0, NULL);
         }
         rv_adapter_registry_settle(c.engine->adapters.registry);
-        assert_true(rv_adapter_registry_check(c.engine->adapters.registry));
+        assert_true(rv_adapter_census_check(c.engine->adapters.registry));
         kib[round] = resident_kib();
         n_open[round] = n_descriptors();
         print_message("%d cycles, %d answers, %ld KiB, %d descriptors\n", c.n_cycles, n_answers, kib[round],

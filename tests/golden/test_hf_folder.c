@@ -94,6 +94,7 @@ static void expect_same_model(const char *gguf, const char *folder, const char *
     if (a->template_source)
         assert_string_equal(a->template_source, b->template_source);
     apart = logits_apart(a, b);
+    printf("logits are %g of their spread apart\n", apart);
     if (!(apart <= tolerance))
         fail_msg("logits of '%s' are %g apart", gguf, apart);
     if (prompt)
@@ -197,8 +198,9 @@ static void expect_family(const char *recipe, double tolerance, const struct hf_
     expect_same_model(gguf, folder, NULL, tolerance);
 }
 
-/* Rounding: factors computed in other precision, norms less 1 and plus 1 again. */
-static const double CLOSE = 2e-3;
+/* Rounding, grown by the layers: factors computed in other precision, norms less 1 and plus 1 again (0.0008 measured).
+ */
+static const double CLOSE = 1e-2;
 
 static void llama_with_scaled_rope_is_the_same(void **state)
 {

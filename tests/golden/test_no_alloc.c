@@ -233,10 +233,10 @@ static void steps_with_adapters_allocate_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_with_adapters_allocate_nothing),
         cmocka_unit_test(sixteen_sequences_allocate_nothing),
         cmocka_unit_test(decoding_f16_allocates_nothing),
         cmocka_unit_test(decoding_quantised_weights_allocates_nothing),
-        cmocka_unit_test(steps_with_adapters_allocate_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -632,6 +633,77 @@ static void embeddings_are_made_beside_what_runs(void **state)
     ruvllm_engine_close(engine);
 }
 
+/* One of a tenant's requests that always wait; resubmitted when it is done. */
+static uint64_t submit_weighted(ruvllm_engine *engine, int i, float share)
+{
+    struct ruvllm_generate_params params = greedy(16);
+    char text[128];
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = text};
+    struct ruvllm_request request = request_of(&input, share > 1 ? "three" : "one");
+    uint64_t id;
+
+    params.ignore_eos = true;
+    input.text_len = (size_t)snprintf(text, sizeof(text), "%s %d and then they went home", beginnings[i % 8], i);
+    request.params = &params;
+    request.share = share;
+    assert_ok(ruvllm_engine_submit(engine, &request, &id, err));
+    return id;
+}
+
+static void who_has_three_shares_is_served_three_times_as_much(void **state)
+{
+    enum { N_WAITING = 16, N_DONE = 320 };
+    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
+    static const float shares[2] = {1, 3};
+    const struct timespec moment = {.tv_nsec = 100000};
+    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    uint64_t ids[2 * N_WAITING];
+    int n_done[2] = {0};
+    ruvllm_engine *engine;
+
+    (void)state;
+    wishes.max_sequences = 4;
+    wishes.prefill_tokens = 16; // shares are compared in steps of eight times as much
+    wishes.share_prefixes = false;
+    engine = open_engine("models/stories260K.gguf", &wishes);
+    for (int i = 0; i < 2 * N_WAITING; i++)
+        ids[i] = submit_weighted(engine, i, shares[i % 2]);
+    for (int i = 0; n_done[0] + n_done[1] < N_DONE; i = (i + 1) % (2 * N_WAITING)) {
+        if (i == 0)
+            nanosleep(&moment, NULL);
+        assert_ok(ruvllm_engine_next_event(engine, ids[i], 0, &event, err));
+        if (event.type != RUVLLM_EVENT_DONE)
+            continue;
+        ruvllm_response_free(event.response);
+        n_done[i % 2]++;
+        ids[i] = submit_weighted(engine, i, shares[i % 2]);
+    }
+    print_message("%d answers for share 3, %d for share 1\n", n_done[1], n_done[0]);
+    assert_in_range(100 * n_done[1] / n_done[0], 250, 360);
+    ruvllm_engine_close(engine);
+}
+
+static void a_share_that_is_none_is_refused(void **state)
+{
+    static const float wrong[] = {-1, 1001, NAN, INFINITY};
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = "a", .text_len = 1};
+    struct ruvllm_request request = request_of(&input, NULL);
+    ruvllm_engine *engine = open_engine("models/stories260K.gguf", NULL);
+    struct ruvllm_error failure;
+    uint64_t id;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        request.share = wrong[i];
+        assert_fails(ruvllm_engine_submit(engine, &request, &id, &failure), RUVLLM_INVALID, failure, "share");
+    }
+    request.share = 3;
+    request.struct_size = offsetof(struct ruvllm_request, share); // a caller that does not know it
+    assert_ok(ruvllm_engine_submit(engine, &request, &id, err));
+    ruvllm_response_free(drain(engine, id));
+    ruvllm_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -650,6 +722,8 @@ int main(void)
         cmocka_unit_test(a_session_outlives_its_engine),
         cmocka_unit_test(listeners_are_called_and_slow_readers_miss_nothing),
         cmocka_unit_test(embeddings_are_made_beside_what_runs),
+        cmocka_unit_test(who_has_three_shares_is_served_three_times_as_much),
+        cmocka_unit_test(a_share_that_is_none_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

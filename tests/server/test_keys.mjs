@@ -1,7 +1,7 @@
 // Keys, tenants, rates and rights, with a store that has keys in it.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -36,7 +36,7 @@ after(async () => {
 describe("keys", () => {
     it("opens nothing but health and the page without one, also what does not exist", async () => {
         for (const path of ["/healthz", "/readyz", "/", "/page/style.css"]) assert.equal((await server.fetch(path)).status, 200, path);
-        for (const path of ["/metrics", "/v1/models", "/v1/models/text", "/v1/sessions", "/v1/sessions/x", "/v1/nothing", "/x", "//healthz", "/healthz/", "/v1/../healthz2"])
+        for (const path of ["/metrics", "/openapi.json", "/v1/models", "/v1/models/text", "/v1/sessions", "/v1/sessions/x", "/v1/nothing", "/x", "//healthz", "/healthz/", "/v1/../healthz2"])
             assert.equal((await server.fetch(path)).status, 401, path);
         for (const path of ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/tokenize", "/v1/detokenize", "/v1/chat/template", "/v1/sessions/x/save", "/healthz"])
             assert.equal((await server.post(path, {})).status, 401, path);
@@ -50,6 +50,16 @@ describe("keys", () => {
         const reply = await server.fetch("/v1/models", { headers: { authorization: "Basic eA==" } });
         assert.equal(reply.status, 401);
         assert.equal(reply.headers.get("www-authenticate"), "Bearer");
+    });
+
+    it("shows the API's document, the one these tests check against, to who has a key", async () => {
+        const reply = await server.fetch("/openapi.json", { headers: bearer(acme) });
+        assert.equal(reply.status, 200);
+        assert.equal(reply.headers.get("content-type"), "application/json");
+        assert.equal(await reply.text(), readFileSync(new URL("../../apps/server/api/openapi.json", import.meta.url), "utf8"));
+        const again = await server.fetch("/openapi.json", { headers: { ...bearer(acme), "if-none-match": reply.headers.get("etag") } });
+        assert.equal(again.status, 304);
+        assert.equal((await server.fetch("/page/openapi.json")).status, 404); // it is no part of the page, which is open
     });
 
     it("serves a right one and tells it 404 and 405", async () => {

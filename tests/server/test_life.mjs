@@ -77,10 +77,14 @@ describe("starting", () => {
         assert.match(fails(models.text, "--listen", new URL(server.url).host), /127\.0\.0\.1/);
         await server.stop();
     });
-    it("shows what --auto chose", async () => {
-        const server = await Server.start([`text=${models.text}`, "--auto"]);
-        assert.match(server.said.out, /auto {4}.*hardware threads.*keys and values/);
-        await server.stop();
+    it("shows what --auto came to, as the engine has it", async () => {
+        for (const threads of [1, 2]) {
+            const server = await Server.start([`text=${models.text}`, "--auto", "--threads", String(threads), "--kv-bytes", "8M", "--device", "CPU"]);
+            assert.match(server.said.out, new RegExp(`auto {4}${threads} threads? on CPU, 8\\.0 MiB for keys and values, .* beside the weights`), server.said.out);
+            const [, budget] = (await (await server.fetch("/metrics")).text()).match(/^ruvllm_kv_bytes_budget\S* (\d+)/m);
+            assert.equal((budget / (1 << 20)).toFixed(1), "8.0");
+            await server.stop();
+        }
     });
 
     it("takes sockets of a service manager and tells it when it is ready", async () => {

@@ -157,6 +157,22 @@ void http_fixture_init(struct http_fixture *f)
     f->config.user = f;
 }
 
+int http_fixture_set_up(void **state)
+{
+    struct http_fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    http_fixture_init(f);
+    *state = f;
+    return 0;
+}
+
+int http_fixture_tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
 static void *serve(void *arg)
 {
     struct http_fixture *f = arg;
@@ -264,6 +280,20 @@ size_t http_fixture_read_answer(int fd, char *out, size_t cap)
     }
     out[len] = '\0';
     return len;
+}
+
+bool http_fixture_begins_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+void http_fixture_ask(int fd)
+{
+    char answer[4096];
+
+    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_fixture_read_answer(fd, answer, sizeof(answer));
+    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 "));
 }
 
 int http_fixture_wait(_Atomic int *counter, int n, int ms)

@@ -37,6 +37,9 @@ struct http_fixture {
 };
 
 void http_fixture_init(struct http_fixture *f);
+/* Around a case: *state is an initialised fixture of its own. */
+int http_fixture_set_up(void **state);
+int http_fixture_tear_down(void **state);
 /* Listens at a free loopback port unless the config has addresses. */
 void http_fixture_start(struct http_fixture *f);
 /* Drains, joins, closes; checks that every exchange ended once. */
@@ -51,6 +54,9 @@ bool http_fixture_send_bytes(int fd, const char *data, size_t len);
 size_t http_fixture_read(int fd, char *out, size_t cap, int quiet_ms, bool *is_closed);
 /* One answer with content-length, head and body; reads not a byte more. */
 size_t http_fixture_read_answer(int fd, char *out, size_t cap);
+/* Asks for /a on a connection that is kept; the case fails unless the answer is 200. */
+void http_fixture_ask(int fd);
+bool http_fixture_begins_with(const char *text, const char *start);
 /* Waits until the counter has reached n, at most ms; its value then. */
 int http_fixture_wait(_Atomic int *counter, int n, int ms);
 /*

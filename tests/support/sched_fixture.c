@@ -155,6 +155,21 @@ void sched_fixture_end(struct sched_fixture *f, struct sched_request *r)
     sched_request_release(r);
 }
 
+void sched_fixture_start(struct sched_fixture *f, struct sched_request *r, uint64_t tenant, int32_t n_prompt,
+                         int32_t max_tokens)
+{
+    sched_request_init(f, r, tenant, n_prompt, max_tokens);
+    sched_fixture_submit(f, r);
+}
+
+struct rv_scheduler_stats sched_fixture_stats(const struct sched_fixture *f)
+{
+    struct rv_scheduler_stats stats;
+
+    rv_scheduler_stats_get(f->scheduler, &stats);
+    return stats;
+}
+
 bool sched_request_is_done(const struct sched_request *r)
 {
     return r->request.n_tokens == r->max_tokens && r->request.kv.len == r->max_tokens;
@@ -261,6 +276,13 @@ const struct rv_scheduler_part *sched_fixture_part(const struct rv_scheduler_ste
             return &step->parts[i];
     }
     return NULL;
+}
+
+int32_t sched_fixture_rows(const struct rv_scheduler_step *step, const struct sched_request *r)
+{
+    const struct rv_scheduler_part *part = sched_fixture_part(step, r);
+
+    return part ? part->n_rows : 0;
 }
 
 void sched_fixture_run(struct sched_fixture *f, const struct sched_request *r, int32_t n_steps)

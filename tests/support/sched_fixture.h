@@ -52,6 +52,9 @@ void sched_request_begin_with(struct sched_request *r, int32_t text, int32_t n_s
 void sched_request_change(struct sched_request *r, int32_t from);
 void sched_request_release(struct sched_request *r);
 void sched_fixture_submit(struct sched_fixture *f, struct sched_request *r);
+/* Makes it and submits it. */
+void sched_fixture_start(struct sched_fixture *f, struct sched_request *r, uint64_t tenant, int32_t n_prompt,
+                         int32_t max_tokens);
 /* Takes it out and frees it. */
 void sched_fixture_end(struct sched_fixture *f, struct sched_request *r);
 
@@ -63,6 +66,9 @@ void sched_fixture_compute(struct sched_fixture *f, const struct rv_scheduler_st
 bool sched_fixture_step(struct sched_fixture *f);
 /* The part of a request in a step, or NULL. */
 const struct rv_scheduler_part *sched_fixture_part(const struct rv_scheduler_step *step, const struct sched_request *r);
+/* Its rows in a step. */
+int32_t sched_fixture_rows(const struct rv_scheduler_step *step, const struct sched_request *r);
+struct rv_scheduler_stats sched_fixture_stats(const struct sched_fixture *f);
 /* True when all its tokens are there and the last was computed. */
 bool sched_request_is_done(const struct sched_request *r);
 /* Steps until it is done; fails the case after n_steps. */

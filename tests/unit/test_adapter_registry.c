@@ -1,8 +1,8 @@
-/* The registry of adapters: generations, places in memory, waiting; alone and under threads. */
+/* The registry of adapters: generations, places in memory, waiting. Crowds of threads are in test_adapter_threads.c. */
 #include "engine/adapter_registry.h"
 
 #include "base/clock.h"
-#include "base/rng.h"
+#include "engine/adapter_census.h"
 #include "support/adapter_shelf.h"
 #include "support/test.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MANY_BYTES = 1 << 30, N_THREADS = 8 };
+enum { MANY_BYTES = 1 << 30 };
 
 static struct adapter_shelf shelf;
 
@@ -50,7 +50,7 @@ static void open_shelf(struct rv_adapter_registry **r, int32_t max_layered, int3
 
 static void close_shelf(struct rv_adapter_registry *r)
 {
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
     adapter_shelf_release(&shelf);
 }
@@ -106,7 +106,7 @@ static void generations_count_up_and_losers_get_conflict(void **state)
     assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
     assert_int_equal(generation, 3);
     rv_adapter_unref(offer.adapter);
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
 }
 
@@ -322,7 +322,7 @@ static void without_files_old_generations_give_way_and_then_it_is_full(void **st
     rv_adapter_registry_release(r, &ticket);
     assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
     rv_adapter_unref(offer.adapter);
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     rv_adapter_registry_close(r);
 }
 
@@ -434,59 +434,6 @@ static void who_waits_is_passed_for_a_while_only(void **state)
     close_shelf(r);
 }
 
-struct mixer {
-    struct rv_adapter_registry *registry;
-    int number;
-    bool is_right;
-};
-
-/* Takes all places at once, again and again, others than its neighbours. */
-static void *mix(void *arg)
-{
-    struct mixer *me = arg;
-    char ids[8][8];
-
-    me->is_right = true;
-    for (int i = 0; i < 8; i++)
-        snprintf(ids[i], sizeof(ids[i]), "a%d", i);
-    for (int round = 0; round < 40; round++) {
-        struct rv_adapter_choice choices[4];
-        struct rv_adapter_ticket ticket;
-
-        for (int k = 0; k < 4; k++)
-            choices[k] = newest(ids[(round + me->number * 3 + k * (1 + me->number % 2)) % 8]);
-        if (rv_adapter_registry_fetch(me->registry, &ticket, choices, 4, NULL)) {
-            me->is_right = false;
-            return NULL;
-        }
-        me->is_right = me->is_right && ticket.mix.n_adapters == 4;
-        rv_adapter_registry_release(me->registry, &ticket);
-    }
-    return NULL;
-}
-
-static void mixes_do_not_wait_for_each_other(void **state)
-{
-    struct rv_adapter_registry *r;
-    struct mixer mixers[N_THREADS];
-    pthread_t threads[N_THREADS];
-
-    (void)state;
-    open_shelf(&r, 4, 16);
-    publish_layered(r, 8);
-    shelf.read_us = 100;
-    for (int i = 0; i < N_THREADS; i++) {
-        mixers[i] = (struct mixer){.registry = r, .number = i};
-        assert_int_equal(pthread_create(&threads[i], NULL, mix, &mixers[i]), 0);
-    }
-    for (int i = 0; i < N_THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_true(mixers[i].is_right);
-    }
-    assert_int_equal(stats_of(r).n_layered, 4);
-    close_shelf(r);
-}
-
 static void a_file_that_cannot_be_read_fails_the_request_with_the_reason(void **state)
 {
     struct rv_adapter_registry *r;
@@ -499,7 +446,7 @@ static void a_file_that_cannot_be_read_fails_the_request_with_the_reason(void **
     publish_layered(r, 6);
     shelf.cannot_read = true;
     assert_fails(rv_adapter_registry_fetch(r, &ticket, &choice, 1, &error), RUVLLM_IO, error, "shelf is broken");
-    assert_true(rv_adapter_registry_check(r));
+    assert_true(rv_adapter_census_check(r));
     shelf.cannot_read = false;
     assert_ok(rv_adapter_registry_fetch(r, &ticket, &choice, 1, err));
     rv_adapter_registry_release(r, &ticket);
@@ -590,162 +537,6 @@ static void stopping_fails_who_waits(void **state)
     close_shelf(r);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
-
-struct racer {
-    struct rv_adapter_registry *registry;
-    int number;
-    int n_won, n_lost;
-    bool is_right;
-};
-
-enum { N_RACES = 200 };
-
-static void *race(void *arg)
-{
-    struct racer *me = arg;
-    int64_t known = 0;
-
-    me->is_right = true;
-    while (me->n_won + me->n_lost < N_RACES) {
-        struct rv_adapter_offer offer = {.id = "prize", .expected = known};
-        struct ruvllm_error error = {0};
-        int64_t generation;
-        ruvllm_status rc;
-
-        offer.adapter = adapter_shelf_make(0, (uint64_t)(me->number * N_RACES + me->n_won + me->n_lost + 1));
-        nap(20); // others publish meanwhile
-        rc = rv_adapter_registry_publish(me->registry, &offer, &generation, &error);
-        rv_adapter_unref(offer.adapter);
-        if (rc == RUVLLM_OK) {
-            me->is_right = me->is_right && generation == known + 1;
-            me->n_won++;
-            known = generation;
-        } else {
-            struct rv_adapter_choice choice = newest("prize");
-            struct rv_adapter_ticket ticket = {0};
-
-            me->is_right = me->is_right && rc == RUVLLM_CONFLICT;
-            me->n_lost++;
-            if (rv_adapter_registry_pin(me->registry, &ticket, &choice, 1, NULL))
-                me->is_right = false;
-            known = ticket.generation;
-            rv_adapter_registry_release(me->registry, &ticket);
-        }
-    }
-    return NULL;
-}
-
-static void every_loser_of_a_race_gets_conflict(void **state)
-{
-    struct rv_adapter_registry *r;
-    struct racer racers[N_THREADS];
-    pthread_t threads[N_THREADS];
-    int n_won = 0, n_lost = 0;
-    struct rv_adapter_ticket ticket;
-
-    (void)state;
-    open_shelf(&r, 4, 4);
-    for (int i = 0; i < N_THREADS; i++) {
-        racers[i] = (struct racer){.registry = r, .number = i};
-        assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
-    }
-    for (int i = 0; i < N_THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_true(racers[i].is_right);
-        n_won += racers[i].n_won;
-        n_lost += racers[i].n_lost;
-    }
-    pin(r, &ticket, "prize");
-    assert_int_equal(ticket.generation, n_won); // one generation for each that was told so
-    rv_adapter_registry_release(r, &ticket);
-    print_message("%d published, %d told of a conflict\n", n_won, n_lost);
-    rv_adapter_registry_settle(r);
-    close_shelf(r);
-}
-
-enum { N_STORM = 400, N_IDS = 12 };
-
-/* Tickets that wait on a condition of their own, as requests do on their engine. */
-struct storm {
-    struct rv_adapter_registry *registry;
-    uint64_t seed;
-    int n_held;
-    bool is_right;
-};
-
-/* Everything anybody may do, on ids that all share. */
-static void *storm(void *arg)
-{
-    struct storm *me = arg;
-    struct rv_rng rng;
-    char id[16];
-
-    me->is_right = true;
-    rv_rng_init(&rng, me->seed);
-    for (int i = 0; i < N_STORM; i++) {
-        uint64_t what = rv_rng_below(&rng, 10), which = rv_rng_below(&rng, N_IDS);
-
-        snprintf(id, sizeof(id), "s%d", (int)which);
-        if (what < 3) {
-            struct rv_adapter_offer offer = {.id = id, .expected = -1};
-            int64_t generation;
-
-            offer.adapter = adapter_shelf_make(which % 3 ? 1 + rv_rng_below(&rng, 30) : 0, 1 + rv_rng_below(&rng, 30));
-            if (rv_adapter_registry_publish(me->registry, &offer, &generation, NULL))
-                me->is_right = false;
-            rv_adapter_unref(offer.adapter);
-        } else if (what < 4) {
-            (void)!rv_adapter_registry_forget(me->registry, id, rv_rng_below(&rng, 2) ? 0 : 1, NULL);
-        } else {
-            struct rv_adapter_choice choices[2] = {newest(id), newest("fixed")};
-            struct rv_adapter_ticket ticket;
-            struct ruvllm_error error = {0};
-            ruvllm_status rc = rv_adapter_registry_fetch(me->registry, &ticket, choices, 1 + (what > 8), &error);
-
-            if (rc && rc != RUVLLM_NOT_FOUND)
-                me->is_right = false;
-            if (rc)
-                continue;
-            me->n_held++;
-            me->is_right = me->is_right && ticket.mix.adapters[0]->n_layers == 2;
-            if (what == 5)
-                nap(200);
-            rv_adapter_registry_release(me->registry, &ticket);
-        }
-    }
-    return NULL;
-}
-
-static void nothing_breaks_in_a_storm(void **state)
-{
-    struct rv_adapter_registry *r;
-    struct storm storms[N_THREADS];
-    pthread_t threads[N_THREADS];
-    int n_held = 0;
-
-    (void)state;
-    open_shelf(&r, 4, 3);
-    shelf.read_us = 50;
-    adapter_shelf_publish(r, "fixed", 1000, 1000);
-    for (int i = 0; i < N_THREADS; i++) {
-        storms[i] = (struct storm){.registry = r, .seed = (uint64_t)i + 1};
-        assert_int_equal(pthread_create(&threads[i], NULL, storm, &storms[i]), 0);
-    }
-    for (int i = 0; i < N_THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_true(storms[i].is_right);
-        n_held += storms[i].n_held;
-    }
-    rv_adapter_registry_settle(r);
-    assert_int_equal(stats_of(r).n_waiting, 0);
-    assert_int_equal(adapter_shelf_n_files(&shelf), stats_of(r).n_contents);
-    print_message("%d times held, %d read, %d evicted\n", n_held, (int)stats_of(r).n_loaded,
-                  (int)stats_of(r).n_evicted);
-    assert_true(stats_of(r).n_loaded > 0 && stats_of(r).n_evicted > 0);
-    close_shelf(r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -760,13 +551,10 @@ int main(void)
         cmocka_unit_test(one_more_than_the_places_waits_until_one_is_free),
         cmocka_unit_test(unloading_makes_room_for_who_waits),
         cmocka_unit_test(who_waits_is_passed_for_a_while_only),
-        cmocka_unit_test(mixes_do_not_wait_for_each_other),
         cmocka_unit_test(a_file_that_cannot_be_read_fails_the_request_with_the_reason),
         cmocka_unit_test(what_cannot_be_written_stays_in_memory_until_it_can),
         cmocka_unit_test(sources_are_closed_once),
         cmocka_unit_test(stopping_fails_who_waits),
-        cmocka_unit_test(every_loser_of_a_race_gets_conflict),
-        cmocka_unit_test(nothing_breaks_in_a_storm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

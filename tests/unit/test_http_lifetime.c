@@ -18,27 +18,6 @@
 
 enum { ANSWER_MAX = 64 << 10 };
 
-static int set_up(void **state)
-{
-    struct http_fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    http_fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static bool begins_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* ---- deadlines -------------------------------------------------------------------------------- */
 
 /* Sends a byte every 5 ms until the server closes; what it said, and after how long. */
@@ -68,7 +47,7 @@ static void a_slow_header_is_408_at_its_deadline(void **state)
     fd = http_fixture_connect(f);
     memset(text + strlen(text), 'y', 2000);
     ms = drip(fd, text, answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 408 "));
+    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 408 "));
     assert_in_range(ms, 95, 1000);
     close(fd);
     http_fixture_stop(f, 100);
@@ -88,7 +67,7 @@ static void a_slow_body_is_408_at_its_deadline(void **state)
     http_fixture_send(fd, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n");
     memset(text, 'x', 2000);
     ms = drip(fd, text, answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 408 "));
+    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 408 "));
     assert_in_range(ms, 95, 1000);
     close(fd);
     http_fixture_stop(f, 100);
@@ -108,8 +87,7 @@ static void connections_that_idle_are_closed_without_a_word(void **state)
     http_fixture_start(f);
     fresh = http_fixture_connect(f);
     used = http_fixture_connect(f);
-    http_fixture_send(used, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    http_fixture_read_answer(used, answer, sizeof(answer));
+    http_fixture_ask(used);
     assert_int_equal(http_fixture_read(fresh, answer, sizeof(answer), 2000, &is_closed), 0);
     assert_true(is_closed);
     assert_int_equal(http_fixture_read(used, answer, sizeof(answer), 2000, &is_closed), 0);
@@ -261,7 +239,7 @@ static void a_peer_that_has_said_all_still_gets_a_complete_answer(void **state)
         http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
         shutdown(fd, SHUT_WR);
         http_fixture_read(fd, answer, sizeof(answer), 2000, &is_closed);
-        assert_true(is_closed && begins_with(answer, "HTTP/1.1 200 "));
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 200 "));
         close(fd);
     }
     http_fixture_stop(f, 100);
@@ -398,6 +376,15 @@ static void timers_run_again_and_again(void **state)
 
 /* ---- drain ------------------------------------------------------------------------------------ */
 
+static void wait_for_connections(const struct http_fixture *f, int32_t n)
+{
+    int64_t until_us = rv_clock_us() + 2000000;
+
+    while (rv_http_server_n_connections(f->server) < n && rv_clock_us() < until_us)
+        poll(NULL, 0, 1);
+    assert_int_equal(rv_http_server_n_connections(f->server), n);
+}
+
 static void draining_lets_answers_end_and_closes_what_idles(void **state)
 {
     struct http_fixture *f = *state;
@@ -407,8 +394,7 @@ static void draining_lets_answers_end_and_closes_what_idles(void **state)
 
     http_fixture_start(f);
     idle = http_fixture_connect(f);
-    http_fixture_send(idle, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    http_fixture_read_answer(idle, answer, sizeof(answer));
+    http_fixture_ask(idle);
     partial = http_fixture_connect(f);
     http_fixture_send(partial, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhel");
     http_fixture_wait(&f->n_headers, 2, 1000);
@@ -418,7 +404,7 @@ static void draining_lets_answers_end_and_closes_what_idles(void **state)
     assert_false(f->has_returned);
     http_fixture_send(partial, "lo");
     http_fixture_read(partial, answer, sizeof(answer), 1000, &is_closed);
-    assert_true(is_closed && begins_with(answer, "HTTP/1.1 200 "));
+    assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 200 "));
     assert_non_null(strstr(answer, "connection: close\r\n"));
     close(idle);
     close(partial);
@@ -426,6 +412,65 @@ static void draining_lets_answers_end_and_closes_what_idles(void **state)
     assert_true(f->has_returned);
     rv_http_server_close(f->server);
     assert_int_equal(f->n_ends[RV_HTTP_END_SENT], 2);
+}
+
+/* Accepted, and its request still on its way when the end begins. */
+static void draining_waits_a_moment_for_a_first_request(void **state)
+{
+    struct http_fixture *f = *state;
+    char answer[ANSWER_MAX];
+    int64_t start_us;
+    bool is_closed;
+    int late, silent;
+
+    http_fixture_start(f);
+    late = http_fixture_connect(f);
+    silent = http_fixture_connect(f);
+    wait_for_connections(f, 2);
+    start_us = rv_clock_us();
+    rv_http_server_stop(f->server, 5000);
+    poll(NULL, 0, 50);
+    rv_http_server_stop(f->server, 5000); // asking again shortens nobody's time
+    http_fixture_send(late, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_fixture_read(late, answer, sizeof(answer), 2000, &is_closed);
+    assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 200 "));
+    assert_non_null(strstr(answer, "connection: close\r\n"));
+    pthread_join(f->thread, NULL); // the silent one was waited for, and for no longer than its moment
+    assert_in_range(rv_clock_us() - start_us, 240000, 2000000);
+    rv_http_server_close(f->server);
+    assert_int_equal(http_fixture_read(silent, answer, sizeof(answer), 2000, &is_closed), 0);
+    assert_true(is_closed);
+    assert_int_equal(f->n_ends[RV_HTTP_END_SENT], 1);
+    close(late);
+    close(silent);
+}
+
+/* Connected, its request sent, and the end comes before it was accepted. */
+static void draining_answers_who_waits_to_be_accepted(void **state)
+{
+    static const char *const address[] = {"127.0.0.1:0"};
+    struct http_fixture *f = *state;
+    char answer[ANSWER_MAX];
+    bool is_closed;
+    int fds[3];
+
+    f->config.addresses = address;
+    f->config.n_addresses = 1;
+    assert_ok(rv_http_server_open(&f->server, &f->config, err));
+    f->port = rv_http_server_port(f->server, 0);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = http_fixture_connect(f);
+        http_fixture_send(fds[i], "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    rv_http_server_stop(f->server, 5000);
+    assert_ok(rv_http_server_run(f->server, err));
+    for (int i = 0; i < 3; i++) {
+        http_fixture_read(fds[i], answer, sizeof(answer), 1000, &is_closed);
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 200 "));
+        close(fds[i]);
+    }
+    rv_http_server_close(f->server);
+    assert_int_equal(f->n_ends[RV_HTTP_END_SENT], 3);
 }
 
 static void draining_cuts_off_what_takes_too_long(void **state)
@@ -451,7 +496,7 @@ static void a_unix_socket_serves_too_and_its_leftover_is_replaced(void **state)
 {
     struct http_fixture *f = *state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char name[128], answer[ANSWER_MAX];
+    char name[128];
     const char *const names[] = {name};
     int fd;
 
@@ -466,9 +511,7 @@ static void a_unix_socket_serves_too_and_its_leftover_is_replaced(void **state)
     assert_int_equal(f->port, 0);
     fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    http_fixture_read_answer(fd, answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    http_fixture_ask(fd);
     close(fd);
     http_fixture_stop(f, 100);
     assert_int_not_equal(access(address.sun_path, F_OK), 0);
@@ -479,7 +522,6 @@ static void an_inherited_socket_is_used_and_a_wrong_one_refused(void **state)
     struct http_fixture *f = *state;
     struct sockaddr_in local = {.sin_family = AF_INET};
     struct ruvllm_error err = {0};
-    char answer[ANSWER_MAX];
     int inherited, fd;
 
     local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -491,9 +533,7 @@ static void an_inherited_socket_is_used_and_a_wrong_one_refused(void **state)
     assert_int_equal(listen(inherited, 8), 0);
     http_fixture_start(f);
     fd = http_fixture_connect(f);
-    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    http_fixture_read_answer(fd, answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    http_fixture_ask(fd);
     close(fd);
     http_fixture_stop(f, 100);
 }
@@ -517,7 +557,7 @@ static void ipv6_is_listened_to_as_ipv4_is(void **state)
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: [::1]:80\r\n\r\n");
     http_fixture_read_answer(fd, answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 "));
     close(fd);
     http_fixture_stop(f, 100);
 }
@@ -538,8 +578,7 @@ static void without_descriptors_accepting_waits_and_goes_on_later(void **state)
 
     http_fixture_start(f);
     fd = http_fixture_connect(f); // to know the next free descriptor
-    http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    http_fixture_read_answer(fd, answer, sizeof(answer));
+    http_fixture_ask(fd);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     low = before;
     low.rlim_cur = (rlim_t)fd + 3; // one for a client; its other end finds none
@@ -558,7 +597,7 @@ static void without_descriptors_accepting_waits_and_goes_on_later(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_true(spent_ms < 20); // four tries
     http_fixture_read_answer(fd, answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 "));
     close(fd);
     http_fixture_stop(f, 100);
 }
@@ -580,7 +619,7 @@ static void an_address_that_cannot_be_used_is_named(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, http_fixture_set_up, http_fixture_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(a_slow_header_is_408_at_its_deadline),
         CASE(a_slow_body_is_408_at_its_deadline),
@@ -596,6 +635,8 @@ int main(void)
         CASE(posts_of_many_threads_run_on_the_servers),
         CASE(timers_run_again_and_again),
         CASE(draining_lets_answers_end_and_closes_what_idles),
+        CASE(draining_waits_a_moment_for_a_first_request),
+        CASE(draining_answers_who_waits_to_be_accepted),
         CASE(draining_cuts_off_what_takes_too_long),
         CASE(a_unix_socket_serves_too_and_its_leftover_is_replaced),
         CASE(an_inherited_socket_is_used_and_a_wrong_one_refused),

@@ -11,27 +11,6 @@
 
 enum { ANSWER_MAX = 64 << 10 };
 
-static int set_up(void **state)
-{
-    struct http_fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    http_fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static bool begins_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* ---- exchanges -------------------------------------------------------------------------------- */
 
 static void a_request_is_answered_and_the_connection_kept(void **state)
@@ -46,7 +25,8 @@ static void a_request_is_answered_and_the_connection_kept(void **state)
         http_fixture_send(fd, "POST /a/b?c=d HTTP/1.1\r\nHost: x\r\nX-Seen: one\r\nx-seen:  two \r\nX-Empty:\r\n"
                               "Content-Length: 5\r\n\r\nhello");
         http_fixture_read_answer(fd, answer, sizeof(answer));
-        assert_true(begins_with(answer, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: "));
+        assert_true(
+            http_fixture_begins_with(answer, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: "));
         assert_null(strstr(answer, "connection:"));
         assert_non_null(strstr(answer, "\r\n\r\nPOST /a/b?c=d\nseen=one, two\nhello"));
     }
@@ -107,8 +87,9 @@ static void head_and_statuses_without_body_have_none(void **state)
                           "GET /status/304 HTTP/1.1\r\nHost: x\r\n\r\n"
                           "HEAD /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     http_fixture_read(fd, answer, sizeof(answer), 100, &is_closed);
-    assert_true(begins_with(answer, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 16\r\n\r\n"
-                                    "HTTP/1.1 204 No Content\r\n"));
+    assert_true(http_fixture_begins_with(answer,
+                                         "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 16\r\n\r\n"
+                                         "HTTP/1.1 204 No Content\r\n"));
     assert_null(strstr(answer, "body"));
     assert_null(strstr(answer, "data:"));
     assert_int_equal(strlen(strstr(answer, "transfer-encoding: chunked\r\nconnection: close\r\n\r\n")), 49);
@@ -176,7 +157,7 @@ static void a_peer_that_waits_for_100_is_told_after_its_headers_were_accepted(vo
     assert_non_null(strstr(answer, "seen=-\nok"));
     http_fixture_send(fd, "POST /refuse HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     http_fixture_read(fd, answer, sizeof(answer), 2000, &is_closed);
-    assert_true(is_closed && begins_with(answer, "HTTP/1.1 401 Unauthorized\r\n"));
+    assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 401 Unauthorized\r\n"));
     assert_non_null(strstr(answer, "www-authenticate: Bearer\r\n"));
     close(fd);
     http_fixture_stop(f, 100);
@@ -195,7 +176,7 @@ static void a_refusal_without_a_body_to_come_keeps_the_connection(void **state)
     for (int i = 0; i < 2; i++) {
         http_fixture_send(fd, "GET /refuse HTTP/1.1\r\nHost: x\r\n\r\n");
         http_fixture_read_answer(fd, answer, sizeof(answer));
-        assert_true(begins_with(answer, "HTTP/1.1 401 "));
+        assert_true(http_fixture_begins_with(answer, "HTTP/1.1 401 "));
         assert_null(strstr(answer, "connection: close"));
     }
     close(fd);
@@ -228,15 +209,15 @@ static void a_head_over_its_limit_is_431_at_the_very_byte(void **state)
     for (uint64_t seed = 0; seed < 3; seed++) {
         text = head_of(1000);
         http_fixture_talk(f, text, 1000, seed, answer, sizeof(answer), &is_closed);
-        assert_true(begins_with(answer, "HTTP/1.1 200 "));
+        assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 "));
         free(text);
         text = head_of(1001);
         http_fixture_talk(f, text, 1001, seed, answer, sizeof(answer), &is_closed);
-        assert_true(is_closed && begins_with(answer, "HTTP/1.1 431 "));
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 431 "));
         memset(text, 'y', 1001);
         memcpy(text, "GET /", 5); // a target without end
         http_fixture_talk(f, text, 1001, seed, answer, sizeof(answer), &is_closed);
-        assert_true(is_closed && begins_with(answer, "HTTP/1.1 431 "));
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 431 "));
         free(text);
     }
     http_fixture_stop(f, 100);
@@ -256,7 +237,7 @@ static void a_hundred_headers_are_enough(void **state)
             len += (size_t)snprintf(text + len, sizeof(text) - len, "X-Seen: %d\r\n", i);
         len += (size_t)snprintf(text + len, sizeof(text) - len, "\r\n");
         http_fixture_talk(f, text, len, 2, answer, sizeof(answer), &is_closed);
-        assert_true(begins_with(answer, n == 100 ? "HTTP/1.1 200 " : "HTTP/1.1 431 "));
+        assert_true(http_fixture_begins_with(answer, n == 100 ? "HTTP/1.1 200 " : "HTTP/1.1 431 "));
     }
     http_fixture_stop(f, 100);
 }
@@ -277,7 +258,7 @@ static void a_body_over_its_limit_is_413_before_it_is_read(void **state)
     http_fixture_start(f);
     for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
         http_fixture_talk(f, over[i], strlen(over[i]), i % 2, answer, sizeof(answer), &is_closed);
-        assert_true(is_closed && begins_with(answer, "HTTP/1.1 413 "));
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 413 "));
     }
     assert_int_equal(f->n_requests, 0);
     len = (size_t)snprintf(text, sizeof(text),
@@ -285,7 +266,7 @@ static void a_body_over_its_limit_is_413_before_it_is_read(void **state)
                            "\r\n\r\n%0100d",
                            7);
     http_fixture_talk(f, text, len, 0, answer, sizeof(answer), &is_closed);
-    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    assert_true(http_fixture_begins_with(answer, "HTTP/1.1 200 "));
     http_fixture_stop(f, 100);
 }
 
@@ -304,7 +285,7 @@ static void a_refused_peer_that_goes_on_sending_still_gets_its_answer(void **sta
     for (int i = 0; i < 100; i++)
         assert_true(http_fixture_send_bytes(fd, piece, sizeof(piece)));
     http_fixture_read(fd, answer, sizeof(answer), 2000, &is_closed);
-    assert_true(is_closed && begins_with(answer, "HTTP/1.1 413 "));
+    assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 413 "));
     close(fd);
     http_fixture_stop(f, 100);
 }
@@ -325,7 +306,7 @@ static void chunk_extensions_and_trailers_are_bounded(void **state)
         len += (size_t)snprintf(text + len, 8192 - len, "1;ab=cd\r\nx\r\n");
     for (uint64_t seed = 0; seed < 3; seed++) {
         http_fixture_talk(f, text, len, seed, answer, sizeof(answer), &is_closed);
-        assert_true(is_closed && begins_with(answer, "HTTP/1.1 431 "));
+        assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 431 "));
     }
     free(text);
     http_fixture_stop(f, 100);
@@ -342,18 +323,15 @@ static void too_many_connections_are_told_so(void **state)
     http_fixture_start(f);
     for (int i = 0; i < 3; i++) {
         kept[i] = http_fixture_connect(f);
-        http_fixture_send(kept[i], "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-        http_fixture_read_answer(kept[i], answer, sizeof(answer));
+        http_fixture_ask(kept[i]);
     }
     fd = http_fixture_connect(f);
     http_fixture_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
     http_fixture_read(fd, answer, sizeof(answer), 2000, &is_closed);
-    assert_true(is_closed && begins_with(answer, "HTTP/1.1 503 "));
+    assert_true(is_closed && http_fixture_begins_with(answer, "HTTP/1.1 503 "));
     assert_non_null(strstr(answer, "retry-after: 1\r\n"));
     close(fd);
-    http_fixture_send(kept[1], "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    http_fixture_read_answer(kept[1], answer, sizeof(answer));
-    assert_true(begins_with(answer, "HTTP/1.1 200 "));
+    http_fixture_ask(kept[1]);
     for (int i = 0; i < 3; i++)
         close(kept[i]);
     http_fixture_stop(f, 1000);
@@ -388,7 +366,7 @@ static void answers_do_not_depend_on_how_bytes_are_cut(void **state)
     for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
         http_fixture_talk(f, scripts[i], strlen(scripts[i]), 0, whole, ANSWER_MAX, &is_closed);
         assert_true(is_closed);
-        assert_true(begins_with(whole, "HTTP/1.1 "));
+        assert_true(http_fixture_begins_with(whole, "HTTP/1.1 "));
         for (uint64_t seed = 1; seed < 12; seed++) {
             http_fixture_talk(f, scripts[i], strlen(scripts[i]), seed, cut, ANSWER_MAX, &is_closed);
             assert_true(is_closed);
@@ -402,7 +380,7 @@ static void answers_do_not_depend_on_how_bytes_are_cut(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, http_fixture_set_up, http_fixture_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(a_request_is_answered_and_the_connection_kept),
         CASE(pipelined_requests_are_answered_in_their_order),

@@ -54,19 +54,12 @@ static int make_certificate(void **state)
 
 static int set_up(void **state)
 {
-    struct http_fixture *f = calloc(1, sizeof(*f));
+    struct http_fixture *f;
 
-    assert_non_null(f);
-    http_fixture_init(f);
+    http_fixture_set_up(state);
+    f = *state;
     f->config.tls_cert = cert_path;
     f->config.tls_key = key_path;
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    free(*state);
     return 0;
 }
 
@@ -149,25 +142,75 @@ static void a_long_answer_arrives_whole_over_tls(void **state)
     http_fixture_stop(f, 1000);
 }
 
-static void versions_before_1_2_and_plain_text_are_refused(void **state)
+/*
+ * A client's first words as bytes, the same but for the version they ask for: 3.2 is TLS 1.1, 3.3 is TLS 1.2. A client
+ * of the library would refuse the old ones by itself, and prove nothing about the server.
+ */
+static size_t say_hello(const struct http_fixture *f, unsigned char minor, unsigned char *answer, size_t cap)
+{
+    /* clang-format off */
+    const unsigned char hello[] = {
+        0x16, 3, 1, 0, 87,     // a record of a handshake
+        0x01, 0, 0, 83,        // ClientHello
+        3, minor,
+        7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, // random
+        0,                     // no session
+        0, 12, 0xc0, 0x2b, 0xc0, 0x2f, 0xc0, 0x09, 0xc0, 0x13, 0, 0x2f, 0, 0xff, // suites for both versions
+        1, 0,                  // no compression
+        0, 30,                 // extensions:
+        0, 10, 0, 6, 0, 4, 0, 0x1d, 0, 0x17, // groups
+        0, 11, 0, 2, 1, 0,                   // forms of points
+        0, 13, 0, 6, 0, 4, 4, 3, 4, 1,       // signatures
+        0, 23, 0, 0,                         // extended master secret
+    };
+    /* clang-format on */
+    int fd = http_fixture_connect(f);
+    bool is_closed;
+    size_t len;
+
+    assert_int_equal(sizeof(hello), 92);
+    assert_true(http_fixture_send_bytes(fd, (const char *)hello, sizeof(hello)));
+    len = http_fixture_read(fd, (char *)answer, cap, 500, &is_closed);
+    close(fd);
+    return len;
+}
+
+static void versions_before_1_2_are_refused_for_their_version(void **state)
+{
+    static const unsigned char alert[] = {0x15, 3, 0, 0, 2, 2, 70}; // fatal, protocol_version; its own minor is free
+    struct http_fixture *f = *state;
+    unsigned char answer[8192];
+
+    http_fixture_start(f);
+    for (unsigned char minor = 1; minor < 3; minor++) {
+        memset(answer, 0, sizeof(answer));
+        assert_true(say_hello(f, minor, answer, sizeof(answer)) >= sizeof(alert));
+        answer[2] = 0;
+        assert_memory_equal(answer, alert, sizeof(alert));
+    }
+    /* The same words with the next version are answered: a ServerHello of 1.2. */
+    assert_true(say_hello(f, 3, answer, sizeof(answer)) > 50);
+    assert_int_equal(answer[0], 0x16);
+    assert_int_equal(answer[5], 2);
+    assert_int_equal(answer[10], 3);
+    http_fixture_stop(f, 1000);
+    assert_int_equal(f->n_requests, 0);
+}
+
+static void plain_text_is_refused(void **state)
 {
     struct http_fixture *f = *state;
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     char answer[1024];
     bool is_closed;
     int fd;
 
     http_fixture_start(f);
     fd = http_fixture_connect(f);
-    assert_null(shake_hands(context, fd, TLS1_1_VERSION));
-    close(fd);
-    fd = http_fixture_connect(f);
     http_fixture_send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     http_fixture_read(fd, answer, sizeof(answer), 2000, &is_closed);
     assert_true(is_closed);
     assert_null(strstr(answer, "200"));
     close(fd);
-    SSL_CTX_free(context);
     http_fixture_stop(f, 1000);
     assert_int_equal(f->n_requests, 0);
 }
@@ -229,11 +272,12 @@ static void a_certificate_that_cannot_be_used_is_named(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, http_fixture_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(requests_are_answered_over_tls),
         CASE(a_long_answer_arrives_whole_over_tls),
-        CASE(versions_before_1_2_and_plain_text_are_refused),
+        CASE(versions_before_1_2_are_refused_for_their_version),
+        CASE(plain_text_is_refused),
         CASE(a_handshake_has_the_deadline_of_a_header),
         CASE(a_peer_that_goes_is_noticed_under_tls_too),
         CASE(a_certificate_that_cannot_be_used_is_named),

@@ -7,33 +7,6 @@
 
 enum { B = RV_KV_BLOCK_TOKENS, ALICE = 100, BOB = 200, MANY = 64 };
 
-static void open_with(struct sched_fixture *f, int32_t n_blocks)
-{
-    sched_fixture_open(f, n_blocks, NULL);
-}
-
-static void start(struct sched_fixture *f, struct sched_request *r, uint64_t tenant, int32_t n_prompt,
-                  int32_t max_tokens)
-{
-    sched_request_init(f, r, tenant, n_prompt, max_tokens);
-    sched_fixture_submit(f, r);
-}
-
-static int32_t rows_of(const struct rv_scheduler_step *step, const struct sched_request *r)
-{
-    const struct rv_scheduler_part *part = sched_fixture_part(step, r);
-
-    return part ? part->n_rows : 0;
-}
-
-static struct rv_scheduler_stats stats_of(const struct sched_fixture *f)
-{
-    struct rv_scheduler_stats stats;
-
-    rv_scheduler_stats_get(f->scheduler, &stats);
-    return stats;
-}
-
 /* ---- steps ---------------------------------------------------------------------------------- */
 
 static void a_prompt_is_computed_and_then_decoded_row_by_row(void **state)
@@ -43,11 +16,11 @@ static void a_prompt_is_computed_and_then_decoded_row_by_row(void **state)
     struct sched_request r;
 
     (void)state;
-    open_with(&f, 64);
+    sched_fixture_open(&f, 64, NULL);
     assert_false(sched_fixture_plan(&f, &step));
-    start(&f, &r, ALICE, 100, 110);
+    sched_fixture_start(&f, &r, ALICE, 100, 110);
     assert_true(sched_fixture_plan(&f, &step));
-    assert_int_equal(rows_of(&step, &r), 100);
+    assert_int_equal(sched_fixture_rows(&step, &r), 100);
     assert_int_equal(step.n_out, 1);
     assert_int_equal(step.out_rows[0], 99);
     sched_fixture_compute(&f, &step);
@@ -71,18 +44,18 @@ static void every_decoding_sequence_has_a_row_in_every_step(void **state)
     struct rv_scheduler_step step;
 
     (void)state;
-    open_with(&f, 256);
+    sched_fixture_open(&f, 256, NULL);
     for (int i = 0; i < 4; i++)
-        start(&f, &r[i], ALICE, 10, 100);
+        sched_fixture_start(&f, &r[i], ALICE, 10, 100);
     assert_true(sched_fixture_step(&f));
-    start(&f, &late, BOB, 1000, 1001);
+    sched_fixture_start(&f, &late, BOB, 1000, 1001);
     for (int i = 0; i < 10; i++) {
         assert_true(sched_fixture_plan(&f, &step));
         for (int k = 0; k < 4; k++) {
-            assert_int_equal(rows_of(&step, &r[k]), 1);
+            assert_int_equal(sched_fixture_rows(&step, &r[k]), 1);
             assert_true(sched_fixture_part(&step, &r[k])->first_row < 4); // they come first
         }
-        assert_int_equal(rows_of(&step, &late), f.config.prefill_rows);
+        assert_int_equal(sched_fixture_rows(&step, &late), f.config.prefill_rows);
         sched_fixture_compute(&f, &step);
     }
     for (int k = 0; k < 4; k++)
@@ -98,18 +71,18 @@ static void a_prompt_alone_takes_all_rows_and_another_makes_it_share(void **stat
     struct rv_scheduler_step step;
 
     (void)state;
-    open_with(&f, 256);
+    sched_fixture_open(&f, 256, NULL);
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16); // no stride
-    start(&f, &a, ALICE, 2000, 2001);
+    sched_fixture_start(&f, &a, ALICE, 2000, 2001);
     assert_true(sched_fixture_plan(&f, &step));
-    assert_int_equal(rows_of(&step, &a), f.config.max_rows);
+    assert_int_equal(sched_fixture_rows(&step, &a), f.config.max_rows);
     sched_fixture_compute(&f, &step);
-    start(&f, &b, BOB, 2000, 2001);
+    sched_fixture_start(&f, &b, BOB, 2000, 2001);
     assert_true(sched_fixture_plan(&f, &step));
     assert_int_equal(step.n_rows, f.config.prefill_rows);
     /* Alice was served 256, half a quantum: hers, having less left, goes on, and leaves a quarter. */
-    assert_int_equal(rows_of(&step, &a), f.config.prefill_rows * 3 / 4);
-    assert_int_equal(rows_of(&step, &b), f.config.prefill_rows / 4);
+    assert_int_equal(sched_fixture_rows(&step, &a), f.config.prefill_rows * 3 / 4);
+    assert_int_equal(sched_fixture_rows(&step, &b), f.config.prefill_rows / 4);
     sched_fixture_compute(&f, &step);
     sched_fixture_end(&f, &a);
     sched_fixture_end(&f, &b);
@@ -123,14 +96,14 @@ static void a_chunk_ends_where_blocks_change_their_tier(void **state)
     struct rv_scheduler_step step;
 
     (void)state;
-    open_with(&f, 64);
-    start(&f, &r, ALICE, 1000, 1001);
+    sched_fixture_open(&f, 64, NULL);
+    sched_fixture_start(&f, &r, ALICE, 1000, 1001);
     while (r.request.kv.len < 896) {
         assert_true(sched_fixture_plan(&f, &step));
         assert_int_equal(step.n_rows, RV_KV_SEQ_STRIDE);
         sched_fixture_compute(&f, &step);
     }
-    assert_true(stats_of(&f).n_migrated > 0);
+    assert_true(sched_fixture_stats(&f).n_migrated > 0);
     sched_fixture_run(&f, &r, 10);
     sched_fixture_end(&f, &r);
     sched_fixture_close(&f);
@@ -144,20 +117,20 @@ static void short_during_long(uint64_t short_tenant, int32_t n_warm)
     struct rv_scheduler_step step;
 
     sched_fixture_open(&f, 300, &(struct rv_scheduler_config){.prefill_rows = 128});
-    start(&f, &r, ALICE, 8000, 8001);
+    sched_fixture_start(&f, &r, ALICE, 8000, 8001);
     if (n_warm > 0) {
-        start(&f, &warm, short_tenant, n_warm, n_warm + 1);
+        sched_fixture_start(&f, &warm, short_tenant, n_warm, n_warm + 1);
         sched_fixture_run(&f, &warm, 1000);
         sched_fixture_end(&f, &warm);
     }
     for (int i = 0; i < 20; i++)
         assert_true(sched_fixture_step(&f));
     assert_in_range(r.request.kv.len, 20 * 128, 8000 - 256);
-    start(&f, &brief, short_tenant, 24, 25);
+    sched_fixture_start(&f, &brief, short_tenant, 24, 25);
     assert_true(sched_fixture_plan(&f, &step));
-    assert_int_equal(rows_of(&step, &brief), 24);
+    assert_int_equal(sched_fixture_rows(&step, &brief), 24);
     assert_int_equal(sched_fixture_part(&step, &brief)->n_out, 1);
-    assert_in_range(rows_of(&step, &r), 1, 128 - 24);
+    assert_in_range(sched_fixture_rows(&step, &r), 1, 128 - 24);
     sched_fixture_compute(&f, &step);
     sched_fixture_end(&f, &r);
     sched_fixture_end(&f, &brief);
@@ -180,12 +153,12 @@ static void a_step_that_failed_is_planned_again(void **state)
     int32_t n_free;
 
     (void)state;
-    open_with(&f, 64);
-    start(&f, &r, ALICE, 100, 200);
+    sched_fixture_open(&f, 64, NULL);
+    sched_fixture_start(&f, &r, ALICE, 100, 200);
     assert_true(sched_fixture_plan(&f, &step));
     n_free = rv_block_pool_n_free(f.pool);
     assert_true(sched_fixture_plan(&f, &step));
-    assert_int_equal(rows_of(&step, &r), 100);
+    assert_int_equal(sched_fixture_rows(&step, &r), 100);
     assert_int_equal(rv_block_pool_n_free(f.pool), n_free);
     sched_fixture_compute(&f, &step);
     sched_fixture_run(&f, &r, 200);
@@ -202,12 +175,12 @@ static void a_request_may_leave_at_any_time(void **state)
 
     (void)state;
     sched_fixture_open(&f, 64, &(struct rv_scheduler_config){.max_running = 3});
-    start(&f, &decodes, ALICE, 5, 50);
-    start(&f, &planned, ALICE, 6, 50);
+    sched_fixture_start(&f, &decodes, ALICE, 5, 50);
+    sched_fixture_start(&f, &planned, ALICE, 6, 50);
     assert_true(sched_fixture_step(&f));
-    start(&f, &prompt, ALICE, 500, 501);
+    sched_fixture_start(&f, &prompt, ALICE, 500, 501);
     assert_true(sched_fixture_step(&f));
-    start(&f, &waits, ALICE, 500, 501);
+    sched_fixture_start(&f, &waits, ALICE, 500, 501);
     sched_request_init(&f, &never, ALICE, 5, 6);
     assert_true(sched_fixture_plan(&f, &step));
     assert_int_equal(step.n_parts, 3);
@@ -219,7 +192,7 @@ static void a_request_may_leave_at_any_time(void **state)
     sched_fixture_end(&f, &decodes);
     sched_fixture_end(&f, &never);
     sched_fixture_check(&f);
-    assert_int_equal(stats_of(&f).n_running + stats_of(&f).n_waiting, 0);
+    assert_int_equal(sched_fixture_stats(&f).n_running + sched_fixture_stats(&f).n_waiting, 0);
     sched_fixture_close(&f);
 }
 
@@ -239,8 +212,8 @@ static void tokens_can_be_taken_back_between_steps(void **state)
     int32_t before[6 * B];
 
     (void)state;
-    open_with(&f, 64);
-    start(&f, &r, ALICE, 3 * B, 6 * B);
+    sched_fixture_open(&f, 64, NULL);
+    sched_fixture_start(&f, &r, ALICE, 3 * B, 6 * B);
     for (int i = 0; i < 5; i++)
         assert_true(sched_fixture_step(&f));
     memcpy(before, r.tokens, 3 * B * sizeof(*before));
@@ -287,7 +260,7 @@ static void a_prompt_seen_before_is_not_computed_again_but_for_its_end(void **st
     struct sched_fixture f;
 
     (void)state;
-    open_with(&f, 64);
+    sched_fixture_open(&f, 64, NULL);
     assert_int_equal(cached_of(&f, ALICE, 4 * B, 4 * B), 0);
     assert_int_equal(cached_of(&f, ALICE, 4 * B, 4 * B), 3 * B); // the last token is computed: a result is wanted
     assert_int_equal(cached_of(&f, ALICE, 4 * B + 1, 4 * B), 4 * B);
@@ -303,7 +276,7 @@ static void blocks_are_shared_while_their_sequence_still_runs(void **state)
     struct sched_request a, b;
 
     (void)state;
-    open_with(&f, 64);
+    sched_fixture_open(&f, 64, NULL);
     sched_request_init(&f, &a, ALICE, 3 * B, 6 * B);
     sched_request_begin_with(&a, 1, 6 * B);
     sched_fixture_submit(&f, &a);
@@ -331,7 +304,7 @@ static void who_wants_no_cache_takes_nothing_and_leaves_nothing(void **state)
     struct sched_request r;
 
     (void)state;
-    open_with(&f, 64);
+    sched_fixture_open(&f, 64, NULL);
     (void)cached_of(&f, ALICE, 4 * B, 4 * B);
     for (int i = 0; i < 2; i++) {
         sched_request_init(&f, &r, i == 0 ? ALICE : BOB, 4 * B, 5 * B);
@@ -352,7 +325,7 @@ static void who_wants_all_rows_gets_each_once(void **state)
     struct sched_request r;
 
     (void)state;
-    open_with(&f, 64);
+    sched_fixture_open(&f, 64, NULL);
     (void)cached_of(&f, ALICE, 4 * B, 4 * B);
     sched_request_init(&f, &r, ALICE, 200, 210);
     sched_request_begin_with(&r, 1, 4 * B);
@@ -384,7 +357,7 @@ static void the_more_urgent_is_admitted_first(void **state)
     }
     assert_true(sched_fixture_plan(&f, &step));
     assert_int_equal(step.n_parts, 1);
-    assert_int_equal(rows_of(&step, &r[1]), 20);
+    assert_int_equal(sched_fixture_rows(&step, &r[1]), 20);
     sched_fixture_compute(&f, &step);
     sched_fixture_run(&f, &r[1], 10);
     sched_fixture_end(&f, &r[1]);
@@ -403,7 +376,7 @@ static void nobody_waits_for_ever(void **state)
 
     (void)state;
     sched_fixture_open(&f, 64, &(struct rv_scheduler_config){.max_running = 1, .max_waiting = 2 * MANY, .age_ms = 100});
-    start(&f, &low, ALICE, 40, 44);
+    sched_fixture_start(&f, &low, ALICE, 40, 44);
     for (int i = 0; !sched_request_is_done(&low); i++) {
         struct sched_request *new = &high[i % MANY];
 
@@ -439,14 +412,14 @@ static void a_long_prompt_among_short_ones_goes_on(void **state)
 
     (void)state;
     sched_fixture_open(&f, 128, &(struct rv_scheduler_config){.max_running = 16, .age_ms = 50});
-    start(&f, &r, ALICE, 1000, 1001);
+    sched_fixture_start(&f, &r, ALICE, 1000, 1001);
     for (int i = 0; r.request.kv.len < 1000; i++) {
         assert_true(i < 1500); // four times as much is asked for as can be done, so it waits as long as the others
         for (int k = 0; k < MANY; k++) {
             if (brief[k].tokens && sched_request_is_done(&brief[k]))
                 sched_fixture_end(&f, &brief[k]);
             if (!brief[k].tokens && k % 8 == i % 8)
-                start(&f, &brief[k], ALICE, 30, 31);
+                sched_fixture_start(&f, &brief[k], ALICE, 30, 31);
         }
         assert_true(sched_fixture_step(&f));
     }
@@ -458,23 +431,27 @@ static void a_long_prompt_among_short_ones_goes_on(void **state)
     sched_fixture_close(&f);
 }
 
-/* Alice always has many waiting, Bob a few. Returns tokens served to each. */
-static void flood(int32_t n_steps, int32_t *of_alice, int32_t *of_bob)
+/* Alice always has many waiting, Bob, whose share has this weight, a few. Returns tokens served to each. */
+static void flood(int32_t n_steps, float weight, int32_t *of_alice, int32_t *of_bob)
 {
     struct sched_fixture f;
     struct sched_request alice[MANY - 4] = {0}, bob[4] = {0};
     struct rv_scheduler_step step;
 
     *of_alice = *of_bob = 0;
-    sched_fixture_open(&f, 128, &(struct rv_scheduler_config){.max_running = 8, .age_ms = 60000});
+    /* Hundreds of them wait for seconds, which is many steps of age. */
+    sched_fixture_open(&f, 128, &(struct rv_scheduler_config){.max_running = 8, .age_ms = 100});
     for (int32_t i = 0; i < n_steps; i++) {
         for (int k = 0; k < MANY; k++) {
             struct sched_request *r = k < 4 ? &bob[k] : &alice[k - 4];
 
             if (r->tokens && sched_request_is_done(r))
                 sched_fixture_end(&f, r);
-            if (!r->tokens)
-                start(&f, r, k < 4 ? BOB : ALICE, 100, 104);
+            if (r->tokens)
+                continue;
+            sched_request_init(&f, r, k < 4 ? BOB : ALICE, 100, 104);
+            r->request.share = k < 4 ? weight : 1;
+            sched_fixture_submit(&f, r);
         }
         assert_true(sched_fixture_plan(&f, &step));
         for (int32_t k = 0; k < step.n_parts; k++)
@@ -492,10 +469,21 @@ static void a_tenant_that_floods_gets_no_more_than_its_share(void **state)
     int32_t of_alice, of_bob;
 
     (void)state;
-    flood(600, &of_alice, &of_bob);
+    flood(600, 1, &of_alice, &of_bob);
     /* Half each, give or take a quantum (512 tokens) and what decodes. */
     assert_true(of_alice + of_bob > 20000);
     assert_in_range(of_bob, (of_alice + of_bob) * 45 / 100, (of_alice + of_bob) * 55 / 100);
+}
+
+static void a_share_of_three_is_three_times_the_tokens(void **state)
+{
+    int32_t of_alice, of_bob;
+
+    (void)state;
+    flood(1200, 3, &of_alice, &of_bob);
+    assert_in_range(of_bob * 100 / of_alice, 270, 330);
+    flood(1200, 0.5F, &of_alice, &of_bob);
+    assert_in_range(of_bob * 100 / of_alice, 45, 55);
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
@@ -509,7 +497,7 @@ static void a_full_queue_is_busy(void **state)
     (void)state;
     sched_fixture_open(&f, 64, &(struct rv_scheduler_config){.max_waiting = 3});
     for (int i = 0; i < 3; i++)
-        start(&f, &r[i], ALICE, 10, 20);
+        sched_fixture_start(&f, &r[i], ALICE, 10, 20);
     sched_request_init(&f, &r[3], ALICE, 10, 20);
     assert_fails(rv_scheduler_submit(f.scheduler, &r[3].request, 20, &err), RUVLLM_BUSY, err, "waiting");
     assert_int_equal(r[3].request.state, RV_REQUEST_OUT);
@@ -528,17 +516,17 @@ static void what_the_pool_can_never_hold_is_refused_and_the_rest_is_finished(voi
     struct ruvllm_error err;
 
     (void)state;
-    open_with(&f, BLOCKS);
+    sched_fixture_open(&f, BLOCKS, NULL);
     sched_request_init(&f, &more, ALICE, 10, MOST + 1);
     assert_fails(rv_scheduler_submit(f.scheduler, &more.request, MOST + 1, &err), RUVLLM_TOO_LARGE, err, "tokens take");
     sched_fixture_end(&f, &more);
-    start(&f, &r, ALICE, 300, MOST);
+    sched_fixture_start(&f, &r, ALICE, 300, MOST);
     assert_true(sched_fixture_step(&f));
-    start(&f, &more, ALICE, 100, 200);
+    sched_fixture_start(&f, &more, ALICE, 100, 200);
     sched_fixture_run(&f, &r, 1000);
     assert_true(kv_fixture_holds(&r.request.kv, r.tokens));
     assert_int_equal(r.request.n_preempted, 0);
-    assert_true(stats_of(&f).n_squeezed > 0);
+    assert_true(sched_fixture_stats(&f).n_squeezed > 0);
     sched_fixture_end(&f, &r);
     sched_fixture_run(&f, &more, 1000);
     sched_fixture_end(&f, &more);
@@ -553,7 +541,7 @@ static void wrong_settings_are_refused(void **state)
     struct ruvllm_error err;
 
     (void)state;
-    open_with(&f, 8);
+    sched_fixture_open(&f, 8, NULL);
     c = f.config;
     c.max_running = 0;
     assert_fails(rv_scheduler_new(&scheduler, &c, &err), RUVLLM_INVALID, err, "max_running");
@@ -589,6 +577,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_for_ever),
         cmocka_unit_test(a_long_prompt_among_short_ones_goes_on),
         cmocka_unit_test(a_tenant_that_floods_gets_no_more_than_its_share),
+        cmocka_unit_test(a_share_of_three_is_three_times_the_tokens),
         cmocka_unit_test(a_full_queue_is_busy),
         cmocka_unit_test(what_the_pool_can_never_hold_is_refused_and_the_rest_is_finished),
         cmocka_unit_test(wrong_settings_are_refused),

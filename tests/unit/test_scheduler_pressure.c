@@ -5,33 +5,6 @@
 
 enum { B = RV_KV_BLOCK_TOKENS, ALICE = 100, BOB = 200 };
 
-static void open_with(struct sched_fixture *f, int32_t n_blocks)
-{
-    sched_fixture_open(f, n_blocks, NULL);
-}
-
-static void start(struct sched_fixture *f, struct sched_request *r, uint64_t tenant, int32_t n_prompt,
-                  int32_t max_tokens)
-{
-    sched_request_init(f, r, tenant, n_prompt, max_tokens);
-    sched_fixture_submit(f, r);
-}
-
-static int32_t rows_of(const struct rv_scheduler_step *step, const struct sched_request *r)
-{
-    const struct rv_scheduler_part *part = sched_fixture_part(step, r);
-
-    return part ? part->n_rows : 0;
-}
-
-static struct rv_scheduler_stats stats_of(const struct sched_fixture *f)
-{
-    struct rv_scheduler_stats stats;
-
-    rv_scheduler_stats_get(f->scheduler, &stats);
-    return stats;
-}
-
 /* One result for each token that was chosen, at its place, and none for what was computed again. */
 static void check_answer(const struct sched_request *r)
 {
@@ -51,10 +24,10 @@ static void what_was_preempted_comes_back_and_says_the_same(void **state)
     int32_t n_preempted = 0;
 
     (void)state;
-    open_with(&f, 16);
+    sched_fixture_open(&f, 16, NULL);
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
     for (int i = 0; i < N; i++)
-        start(&f, &r[i], ALICE, 60 + 10 * i, 300);
+        sched_fixture_start(&f, &r[i], ALICE, 60 + 10 * i, 300);
     for (int n_done = 0, n_steps = 0; n_done < N; n_steps++) {
         assert_true(n_steps < 3000 && sched_fixture_step(&f));
         for (int i = 0; i < N; i++) {
@@ -67,8 +40,8 @@ static void what_was_preempted_comes_back_and_says_the_same(void **state)
         }
     }
     assert_true(n_preempted > 0);
-    assert_int_equal(stats_of(&f).n_preempted, n_preempted);
-    assert_int_equal(stats_of(&f).n_squeezed, 0);
+    assert_int_equal(sched_fixture_stats(&f).n_preempted, n_preempted);
+    assert_int_equal(sched_fixture_stats(&f).n_squeezed, 0);
     sched_fixture_close(&f);
 }
 
@@ -78,10 +51,10 @@ static void the_youngest_gives_way_and_the_most_urgent_never_does(void **state)
     struct sched_request old, young, urgent;
 
     (void)state;
-    open_with(&f, 14); // for two of them
+    sched_fixture_open(&f, 14, NULL); // for two of them
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
-    start(&f, &old, ALICE, 30, 200);
-    start(&f, &young, ALICE, 30, 200);
+    sched_fixture_start(&f, &old, ALICE, 30, 200);
+    sched_fixture_start(&f, &young, ALICE, 30, 200);
     assert_true(sched_fixture_step(&f));
     sched_request_init(&f, &urgent, BOB, 30, 200);
     urgent.request.priority = 5;
@@ -106,16 +79,16 @@ static void who_cannot_have_its_row_gives_its_blocks_back(void **state)
     struct rv_scheduler_step step;
 
     (void)state;
-    open_with(&f, 6);
+    sched_fixture_open(&f, 6, NULL);
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
-    start(&f, &old, ALICE, 40, 150);
-    start(&f, &young, ALICE, 60, 150);
+    sched_fixture_start(&f, &old, ALICE, 40, 150);
+    sched_fixture_start(&f, &young, ALICE, 60, 150);
     while (young.request.kv.len < 3 * B)
         assert_true(sched_fixture_step(&f));
-    assert_int_equal(stats_of(&f).n_running, 2);
+    assert_int_equal(sched_fixture_stats(&f).n_running, 2);
     assert_int_equal(rv_block_pool_n_free(f.pool), 0);
     assert_true(sched_fixture_plan(&f, &step));
-    assert_int_equal(rows_of(&step, &old), 1);
+    assert_int_equal(sched_fixture_rows(&step, &old), 1);
     assert_int_equal(young.request.state, RV_REQUEST_WAITING);
     assert_int_equal(young.request.n_preempted, 1);
     assert_int_equal(rv_block_pool_n_idle(f.pool), 3);
@@ -138,7 +111,7 @@ static void its_own_blocks_are_found_again_after_a_preemption(void **state)
 
     (void)state;
     sched_fixture_open(&f, 64, &(struct rv_scheduler_config){.max_running = 1});
-    start(&f, &low, ALICE, 200, 300);
+    sched_fixture_start(&f, &low, ALICE, 200, 300);
     for (int i = 0; i < 50; i++)
         assert_true(sched_fixture_step(&f));
     len = low.request.kv.len;
@@ -152,7 +125,7 @@ static void its_own_blocks_are_found_again_after_a_preemption(void **state)
     sched_fixture_end(&f, &high);
     assert_true(sched_fixture_plan(&f, &step));
     assert_int_equal(low.request.kv.len, len / B * B);
-    assert_int_equal(rows_of(&step, &low), len % B + 1);
+    assert_int_equal(sched_fixture_rows(&step, &low), len % B + 1);
     sched_fixture_compute(&f, &step);
     sched_fixture_run(&f, &low, 300);
     assert_int_equal(low.request.n_cached, 0);
@@ -170,7 +143,7 @@ static void all_rows_come_once_across_a_preemption(void **state)
 
     (void)state;
     sched_fixture_open(&f, 64, &(struct rv_scheduler_config){.max_running = 2});
-    start(&f, &other, ALICE, 600, 601);
+    sched_fixture_start(&f, &other, ALICE, 600, 601);
     sched_request_init(&f, &low, ALICE, 500, 500);
     low.request.wants_all_rows = true;
     sched_fixture_submit(&f, &low);
@@ -202,11 +175,11 @@ static void admission_leaves_a_block_to_each_of_those_that_run(void **state)
     sched_fixture_open(&f, 10, &(struct rv_scheduler_config){.prefill_rows = 256});
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
     for (int i = 0; i < 3; i++)
-        start(&f, &r[i], ALICE, 33, 64);
+        sched_fixture_start(&f, &r[i], ALICE, 33, 64);
     assert_true(sched_fixture_step(&f));
-    assert_int_equal(stats_of(&f).n_running, 3);
+    assert_int_equal(sched_fixture_stats(&f).n_running, 3);
     assert_int_equal(rv_block_pool_n_free(f.pool), 4);
-    start(&f, &late, BOB, 10, 20);
+    sched_fixture_start(&f, &late, BOB, 10, 20);
     assert_true(sched_fixture_step(&f));
     assert_int_equal(late.request.state, RV_REQUEST_WAITING); // one for its tokens, and one for each of four
     sched_fixture_end(&f, &r[0]);
@@ -225,10 +198,10 @@ static void what_running_prompts_still_need_is_not_given_away(void **state)
     struct sched_request r, late;
 
     (void)state;
-    open_with(&f, 12);
+    sched_fixture_open(&f, 12, NULL);
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
-    start(&f, &r, ALICE, 8 * B, 9 * B);
-    start(&f, &late, ALICE, 8 * B, 9 * B);
+    sched_fixture_start(&f, &r, ALICE, 8 * B, 9 * B);
+    sched_fixture_start(&f, &late, ALICE, 8 * B, 9 * B);
     while (!sched_request_is_done(&r)) {
         assert_true(sched_fixture_step(&f));
         assert_int_equal(late.request.state, RV_REQUEST_WAITING);
@@ -236,7 +209,7 @@ static void what_running_prompts_still_need_is_not_given_away(void **state)
     sched_fixture_end(&f, &r);
     sched_fixture_run(&f, &late, 100);
     sched_fixture_end(&f, &late);
-    assert_int_equal(stats_of(&f).n_preempted, 0);
+    assert_int_equal(sched_fixture_stats(&f).n_preempted, 0);
     sched_fixture_close(&f);
 }
 
@@ -247,9 +220,9 @@ static void one_that_lacks_the_room_for_a_copy_goes_on(void **state)
     struct sched_request r;
 
     (void)state;
-    open_with(&f, 2);
+    sched_fixture_open(&f, 2, NULL);
     f.policy = rv_tier_policy_single(RV_KV_BLOCK_F16);
-    start(&f, &r, ALICE, 2 * B - 1, 2 * B);
+    sched_fixture_start(&f, &r, ALICE, 2 * B - 1, 2 * B);
     assert_true(sched_fixture_step(&f));
     assert_true(sched_fixture_step(&f));
     assert_true(sched_request_is_done(&r));

@@ -6,14 +6,6 @@
 
 enum { B = RV_KV_BLOCK_TOKENS, ALICE = 100, BOB = 200, MAX_REQUESTS = 4 };
 
-static struct rv_scheduler_stats stats_of(const struct sched_fixture *f)
-{
-    struct rv_scheduler_stats stats;
-
-    rv_scheduler_stats_get(f->scheduler, &stats);
-    return stats;
-}
-
 /* A request that shares nothing, so that all it loses is in the file or nowhere. */
 static void start(struct sched_fixture *f, struct sched_request *r, int32_t n_prompt, int32_t max_tokens)
 {
@@ -72,8 +64,8 @@ static void what_was_spilled_is_not_computed_again(void **state)
     assert_int_equal(r.request.kv.len, 249);
     assert_true(kv_fixture_holds(&r.request.kv, r.tokens));
     assert_int_equal(rv_spill_file_n_blocks(f.spill), 0);
-    assert_int_equal(stats_of(&f).n_spilled, 8);
-    assert_int_equal(stats_of(&f).n_restored, 8);
+    assert_int_equal(sched_fixture_stats(&f).n_spilled, 8);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, 8);
     sched_fixture_compute(&f, &step);
     finish(&f, &r);
     sched_fixture_close(&f);
@@ -105,8 +97,8 @@ static void under_pressure_every_token_is_computed_once(void **state)
             n_done++;
         }
     }
-    assert_true(stats_of(&f).n_preempted > 0);
-    assert_int_equal(stats_of(&f).n_restored, stats_of(&f).n_spilled);
+    assert_true(sched_fixture_stats(&f).n_preempted > 0);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, sched_fixture_stats(&f).n_spilled);
     assert_int_equal(n_rows, MAX_REQUESTS * 300);
     sched_fixture_close(&f);
 }
@@ -156,8 +148,8 @@ static void what_the_tree_still_has_is_not_read(void **state)
     assert_int_equal(rv_prefix_tree_evict(f.tree, ALICE, 3), 3);
     assert_true(sched_fixture_plan(&f, &step));
     assert_int_equal(step.n_rows, 1);
-    assert_int_equal(stats_of(&f).n_spilled, 8);
-    assert_int_equal(stats_of(&f).n_restored, 4); // three, and the one that is not full
+    assert_int_equal(sched_fixture_stats(&f).n_spilled, 8);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, 4); // three, and the one that is not full
     assert_int_equal(rv_spill_file_n_blocks(f.spill), 0);
     sched_fixture_compute(&f, &step);
     finish(&f, &r);
@@ -194,7 +186,7 @@ static void damaged_blocks_are_computed_again(void **state)
     spill_fixture_damage((off_t)(2 * rv_block_pool_block_bytes(f.pool, RV_KV_BLOCK_F16)), 1);
     assert_true(sched_fixture_plan(&f, &step));
     assert_int_equal(step.pos[0], 2 * B);
-    assert_int_equal(stats_of(&f).n_restored, 2);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, 2);
     assert_int_equal(rv_spill_file_n_blocks(f.spill), 0);
     assert_int_equal(rv_spill_file_n_failed(f.spill), 1);
     sched_fixture_compute(&f, &step);
@@ -212,15 +204,15 @@ static void without_a_working_disk_it_goes_on_as_without_a_file(void **state)
     open_and_run(&f, &r, 64, 0);
     kept = spill_fixture_break();
     interrupt(&f);
-    assert_int_equal(stats_of(&f).n_spilled, 0);
+    assert_int_equal(sched_fixture_stats(&f).n_spilled, 0);
     assert_int_equal(rv_spill_file_n_failed(f.spill), 1);
     assert_true(sched_fixture_step(&f));
     spill_fixture_mend(kept);
     interrupt(&f);
-    assert_true(stats_of(&f).n_spilled > 0);
+    assert_true(sched_fixture_stats(&f).n_spilled > 0);
     kept = spill_fixture_break();
     assert_true(sched_fixture_step(&f));
-    assert_int_equal(stats_of(&f).n_restored, 0);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, 0);
     finish(&f, &r);
     spill_fixture_mend(kept);
     sched_fixture_close(&f);
@@ -280,8 +272,8 @@ static void a_plan_reads_no_more_than_it_may(void **state)
         sched_fixture_end(&f, &high[i]);
     for (int i = 0; i < 2; i++) {
         assert_true(sched_fixture_step(&f));
-        assert_int_equal(stats_of(&f).n_restored, 4 * (i + 1));
-        assert_int_equal(stats_of(&f).n_running, i + 1);
+        assert_int_equal(sched_fixture_stats(&f).n_restored, 4 * (i + 1));
+        assert_int_equal(sched_fixture_stats(&f).n_running, i + 1);
     }
     for (int i = 0; i < 2; i++)
         finish(&f, &low[i]);
@@ -305,7 +297,7 @@ static void every_row_is_a_result_once(void **state)
     sched_fixture_run(&f, &r, 30);
     for (int i = 0; i < 500; i++)
         assert_int_equal(r.results[i], 1);
-    assert_true(stats_of(&f).n_restored > 0);
+    assert_true(sched_fixture_stats(&f).n_restored > 0);
     finish(&f, &r);
     sched_fixture_close(&f);
 }
@@ -330,10 +322,10 @@ static void what_waits_for_room_is_not_read(void **state)
         assert_int_equal(low.request.state, RV_REQUEST_WAITING);
         assert_int_equal(rv_spill_file_n_blocks(f.spill), 7);
     }
-    assert_int_equal(stats_of(&f).n_restored, 0);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, 0);
     sched_fixture_end(&f, &high);
     finish(&f, &low);
-    assert_int_equal(stats_of(&f).n_restored, 7);
+    assert_int_equal(sched_fixture_stats(&f).n_restored, 7);
     sched_fixture_close(&f);
 }
 

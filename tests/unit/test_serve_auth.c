@@ -27,6 +27,7 @@ static ruvllm_status fake_check(void *user, const char *key, size_t len, ruvllm_
     memcpy(info->tenant, "acme", 5);
     memcpy(info->id, "k1", 3);
     info->requests_per_minute = 9;
+    info->share = 2.5F;
     info->is_admin = fake->is_admin;
     return RUVLLM_OK;
 }
@@ -66,6 +67,7 @@ static void a_valid_key_names_its_tenant_and_rate(void **state)
     assert_string_equal(key.tenant, "acme");
     assert_string_equal(key.id, "k1");
     assert_int_equal(key.requests_per_minute, 9);
+    assert_true(key.share == 2.5F);
     assert_int_equal(ask(&auth, "bearer  good", 0, &key), RV_AUTH_OK);
     rv_auth_release(&auth);
 }

@@ -52,12 +52,32 @@ static void each_rule_counts_only_where_those_before_it_are_even(void **state)
     b.n_left = 49;
     assert_int_equal(first_of(f, a, b), 2); // what is left
     b.tenant = B;
-    rv_fair_share_charge(&f->share, B, QUANTUM);
+    rv_fair_share_charge(&f->share, B, QUANTUM, 1);
     assert_int_equal(first_of(f, a, b), 1); // the tenant served least
     b.served_us = 5000 - AGE_US;
-    assert_int_equal(first_of(f, a, b), 2); // waiting
+    assert_int_equal(first_of(f, a, b), 1); // which waiting does not turn round
+    a.served_us = 5000 - AGE_US;
+    b.tenant = A;
+    b.served_us = 5000 - 2 * AGE_US;
+    a.n_left = 1;
+    assert_int_equal(first_of(f, a, b), 2); // waiting, before what is left
     a.rank = 2;
     assert_int_equal(first_of(f, a, b), 1); // priority
+}
+
+static void who_had_more_ages_slowly_but_ages(void **state)
+{
+    struct fixture *f = *state;
+    struct rv_turn a = {.tenant = A, .n_left = 9, .served_us = 5000}, b = {.tenant = B, .n_left = 9};
+
+    rv_fair_share_charge(&f->share, B, QUANTUM, 1);
+    b.served_us = 5000 - 60 * AGE_US + 1;
+    assert_int_equal(first_of(f, a, b), 1);
+    b.served_us--;
+    assert_int_equal(first_of(f, a, b), 2);
+    f->list.least = 1; // nobody here had less
+    b.served_us = 5000 - AGE_US;
+    assert_int_equal(first_of(f, a, b), 2);
 }
 
 static void waiting_counts_in_whole_steps_of_age(void **state)
@@ -79,9 +99,9 @@ static void small_differences_between_tenants_do_not_interrupt_a_prompt(void **s
     struct rv_turn begun = {.tenant = A, .n_left = 10, .served_us = 5000};
     struct rv_turn other = {.tenant = B, .n_left = 100, .served_us = 5000};
 
-    rv_fair_share_charge(&f->share, A, QUANTUM - 1);
+    rv_fair_share_charge(&f->share, A, QUANTUM - 1, 1);
     assert_int_equal(first_of(f, begun, other), 1);
-    rv_fair_share_charge(&f->share, A, 1);
+    rv_fair_share_charge(&f->share, A, 1, 1);
     assert_int_equal(first_of(f, begun, other), 2);
 }
 
@@ -120,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(each_rule_counts_only_where_those_before_it_are_even),
+        CASE(who_had_more_ages_slowly_but_ages),
         CASE(waiting_counts_in_whole_steps_of_age),
         CASE(small_differences_between_tenants_do_not_interrupt_a_prompt),
         CASE(the_list_keeps_the_best_in_order),

@@ -280,10 +280,17 @@ static bool has_unread(const struct rv_http_connection *connection)
     return connection->fd >= 0 && ioctl(connection->fd, FIONREAD, &n) == 0 && n > 0;
 }
 
+/*
+ * What has not sent a byte since it was accepted has a request on its way: closing it now would lose that one, so it
+ * has a moment. What idles between requests was kept as a favour, and its peer must expect its end at any time.
+ */
 void rv_http_connection_drain(struct rv_http_connection *connection)
 {
-    if (connection->state == RV_HTTP_CONNECTION_IDLE && evbuffer_get_length(input_of(connection)) == 0 &&
-        !has_unread(connection))
+    if (connection->state != RV_HTTP_CONNECTION_IDLE || evbuffer_get_length(input_of(connection)) > 0)
+        return;
+    if (connection->deadline.kind == RV_HTTP_DEADLINE_HEADER)
+        set_deadline(connection, RV_HTTP_DEADLINE_GRACE);
+    else if (connection->deadline.kind != RV_HTTP_DEADLINE_GRACE && !has_unread(connection))
         rv_http_connection_break(connection, RV_HTTP_END_GONE);
 }
 

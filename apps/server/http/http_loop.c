@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { LINGER_MS = 5000, WATCH_BATCH = 64 };
+enum { LINGER_MS = 5000, GRACE_MS = 250, WATCH_BATCH = 64 };
 
 static void break_when_quiet(struct rv_http_loop *loop)
 {
@@ -108,6 +108,7 @@ ruvllm_status rv_http_loop_init(struct rv_http_loop *loop, const struct rv_http_
     set_queue(loop, RV_HTTP_DEADLINE_STALL, config->stall_ms, rv_http_connection_deadline);
     set_queue(loop, RV_HTTP_DEADLINE_IDLE, config->idle_ms, rv_http_connection_deadline);
     set_queue(loop, RV_HTTP_DEADLINE_LINGER, LINGER_MS, rv_http_connection_deadline);
+    set_queue(loop, RV_HTTP_DEADLINE_GRACE, GRACE_MS, rv_http_connection_deadline);
     set_queue(loop, RV_HTTP_DEADLINE_PING, config->ping_ms, rv_http_exchange_ping);
     return RUVLLM_OK;
 }

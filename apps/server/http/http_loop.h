@@ -41,7 +41,10 @@ void rv_http_loop_touch(struct rv_http_loop *loop, struct rv_http_connection *co
 /* Notices the end of a peer that is not read from; false when it cannot be watched. */
 bool rv_http_loop_watch(struct rv_http_loop *loop, struct rv_http_connection *connection, int fd);
 void rv_http_loop_unwatch(struct rv_http_loop *loop, int fd);
-/* Closes what idles and lets every answer be its connection's last; the loop breaks when no connection is left. */
+/*
+ * Closes what idles, what never sent a byte after a moment, and lets every answer be its connection's last; the loop
+ * breaks when no connection is left.
+ */
 void rv_http_loop_drain(struct rv_http_loop *loop);
 /* Breaks off every connection. */
 void rv_http_loop_cut_off(struct rv_http_loop *loop);

@@ -23,12 +23,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     EVERY_MAX = 8,
     ACCEPT_PAUSE_MS = 100,   // when the system has no descriptor or memory for another connection
+    BACKLOG_MAX = 4096,      // connections that wait in the system when the drain begins
     REFUSED_MAX = 256,       // connections beyond the limit that are told so; more are just closed
     UNSENT_BYTES = 64 << 10, // of a connection, in the hands of the system
 };
@@ -133,6 +135,29 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
             evconnlistener_enable(server->listeners[i].handle);
 }
 
+/*
+ * Who was let in by the system and not yet by us would be reset when the socket closes. Where the socket is a service
+ * manager's, it stays open and they wait there for our successor.
+ */
+static void accept_waiting(struct rv_http_server *server)
+{
+    for (size_t i = 0; i < server->n_listeners; i++) {
+        struct listener *listener = &server->listeners[i];
+        struct sockaddr_storage peer;
+        socklen_t len = sizeof(peer);
+        int fd = -1;
+
+        for (int n = 0; listener->handle && listener->address && n < BACKLOG_MAX; n++, len = sizeof(peer)) {
+            fd = accept(evconnlistener_get_fd(listener->handle), (struct sockaddr *)&peer, &len);
+            if (fd < 0)
+                break;
+            evutil_make_socket_nonblocking(fd);
+            evutil_make_socket_closeonexec(fd);
+            on_accept(listener->handle, fd, (struct sockaddr *)&peer, (int)len, listener);
+        }
+    }
+}
+
 static void stop_listening(struct rv_http_server *server)
 {
     for (size_t i = 0; i < server->n_listeners; i++) {
@@ -219,6 +244,7 @@ static void start_draining(struct rv_http_server *server, int32_t drain_ms)
     struct timeval wait = timeval_of(drain_ms);
 
     evtimer_del(server->accept_again);
+    accept_waiting(server);
     stop_listening(server);
     evtimer_add(server->drain, &wait);
     rv_http_loop_drain(&server->loop);

@@ -74,7 +74,8 @@ RV_CHECKED ruvllm_status rv_http_server_run(struct rv_http_server *server, struc
 void rv_http_server_close(struct rv_http_server *server);
 /*
  * Stops accepting at once; run returns when the last exchange has ended, or after drain_ms, when what is left is cut
- * off (DEADLINE). Asking again sets the time anew. Any thread, and signal handlers.
+ * off (DEADLINE). A connection that was accepted and has sent nothing yet has 250 ms to send its request. Asking again
+ * sets the time anew. Any thread, and signal handlers.
  */
 void rv_http_server_stop(struct rv_http_server *server, int32_t drain_ms);
 /* The port that address i got, for addresses that ask for port 0; 0 for a socket without one. */

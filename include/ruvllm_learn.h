@@ -1,0 +1,64 @@
+/*
+ * Learning from feedback while serving. A vote on an answer changes the next answers of the same tenant, and of nobody
+ * else: by a small adapter at the input of the model's head, so that no cached key or value becomes invalid.
+ *
+ *     ruvllm_engine_learn(engine, NULL, &err);
+ *     ... a request is answered; its id is `id` ...
+ *     ruvllm_engine_feedback(engine, "anna", id, 1.0, &result, &err);
+ *
+ * With a store every event is on the disk before the call returns, and what was learned is there again after a restart,
+ * bit by bit. Every event makes a generation that can be gone back to.
+ */
+#ifndef RUVLLM_LEARN_H
+#define RUVLLM_LEARN_H
+
+#include "ruvllm_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ruvllm_learn_params {
+    size_t struct_size;
+    ruvllm_store *store;  // must outlive the engine; NULL: what is learned ends with it
+    int32_t rank;         // of a tenant's adapter: 1 to 8; 2
+    uint64_t trace_bytes; // for answers that wait for feedback, the oldest going first; 64 MiB
+};
+
+RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
+
+/*
+ * Makes an engine learn from now on; once. `params` may be NULL. The model first writes some three thousand tokens of
+ * its own, from which is measured where it usually is: seconds to minutes, unless the store has them already.
+ * RUVLLM_UNSUPPORTED for a model that does not run in the engine's own graph on the CPU.
+ */
+RUVLLM_API ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_learn_params *params,
+                                             struct ruvllm_error *err);
+
+struct ruvllm_feedback_result {
+    size_t struct_size;
+    int64_t generation; // of what was learned, that answers the tenant from now on
+    int64_t sequence;   // number of the event in the tenant's log; 0 without a store
+    double advantage;   // -2 to 2: the score, measured against the tenant's others
+    double kl;          // how far the answer itself was moved, in nats a token
+    int64_t compute_us;
+    int64_t commit_us; // of waiting for the disk
+};
+
+/*
+ * A score from 0 (bad) to 1 (good) for an answer of this tenant: `id` is what ruvllm_engine_submit gave.
+ * RUVLLM_NOT_FOUND: there is no such answer, or it is too old. RUVLLM_NO_SPACE: the disk is full, nothing was learned.
+ */
+RUVLLM_API ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, uint64_t id, double score,
+                                                struct ruvllm_feedback_result *result, struct ruvllm_error *err);
+/*
+ * From now on the tenant's answers are as with `generation`, one of the last 32, or 0: as the model came. That is a new
+ * generation itself.
+ */
+RUVLLM_API ruvllm_status ruvllm_engine_learn_rollback(ruvllm_engine *engine, const char *tenant, int64_t generation,
+                                                      struct ruvllm_feedback_result *result, struct ruvllm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,226 @@
+#include "engine/engine_learn.h"
+
+#include "base/alloc.h"
+#include "engine/session.h"
+#include "kernels/vec.h"
+#include "learn/whitening_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128 };
+
+static const uint64_t FIRST_BYTES = (uint64_t)1 << 30;
+
+void rv_engine_learn_free(struct rv_engine_learn *learn)
+{
+    if (!learn)
+        return;
+    rv_learner_free(atomic_load(&learn->learner));
+    rv_trace_ring_free(learn->first);
+    rv_head_gradient_release(&learn->gradient);
+    rv_free(learn);
+}
+
+ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learner **out, struct ruvllm_error *err)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+
+    *out = learn ? atomic_load(&learn->learner) : NULL;
+    return *out ? RUVLLM_OK
+                : rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                               "this engine does not learn: it was not asked to");
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
+                                    struct ruvllm_error *err)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
+    int64_t generation = 0;
+    ruvllm_status rc;
+
+    if (!learn)
+        return RUVLLM_OK;
+    rc = rv_trace_new(&job->trace, 0, tenant, engine->model->hparams.n_embd, (int32_t)rv_reply_max_tokens(job->reply),
+                      err);
+    if (!rc && learner)
+        rc = rv_learner_current(learner, tenant, &job->learned, &generation, err);
+    if (rc)
+        return rc;
+    job->trace->generation = generation;
+    rv_reply_response(job->reply)->learned_generation = generation;
+    if (job->ticket.n == 0)
+        rv_engine_learn_join(job);
+    return RUVLLM_OK;
+}
+
+void rv_engine_learn_join(struct rv_job *job)
+{
+    struct rv_adapter_mix *mix = &job->request.mix;
+
+    if (!job->learned)
+        return;
+    mix->adapters[mix->n_adapters] = job->learned;
+    mix->weights[mix->n_adapters] = 1;
+    mix->n_adapters++;
+}
+
+void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, const float *state, const float *logits,
+                             int32_t token)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+
+    rv_head_gradient_capture(&learn->gradient, job->trace, state, logits, job->temperature, token);
+}
+
+void rv_engine_learn_keep(struct ruvllm_engine *engine, struct rv_job *job)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    struct rv_learner *learner = atomic_load(&learn->learner);
+    struct rv_trace *trace = job->trace;
+
+    job->trace = NULL;
+    rv_trace_ring_add(learner ? rv_learner_traces(learner) : learn->first, trace);
+}
+
+/* ---- the beginning -------------------------------------------------------------------------- */
+
+/* Has the model write a text of its own; *id is the request's. */
+static ruvllm_status write_text(struct ruvllm_engine *e, int32_t n, uint64_t seed, uint64_t *id,
+                                struct ruvllm_error *err)
+{
+    struct ruvllm_generate_params params = ruvllm_generate_params_default();
+    int32_t bos = rv_vocab_bos(e->model->vocab), eos = rv_vocab_eos(e->model->vocab);
+    int32_t first = bos >= 0 ? bos : eos >= 0 ? eos : 0;
+    struct ruvllm_input input = {.struct_size = sizeof(input), .tokens = &first, .n_tokens = 1};
+    struct ruvllm_request request = {.struct_size = sizeof(request), .no_shared_prefix = true};
+
+    params.temperature = 1;
+    params.top_p = 1;
+    params.repetition_penalty = 1;
+    params.max_tokens = n;
+    params.ignore_eos = true;
+    params.has_seed = true;
+    params.seed = seed;
+    return rv_engine_submit(e, &request, &input, &params, id, err);
+}
+
+static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvllm_error *err)
+{
+    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    ruvllm_status rc;
+
+    do {
+        event.type = RUVLLM_EVENT_NONE;
+        rc = rv_engine_next_event(e, id, -1, &event, err);
+    } while (!rc && event.type != RUVLLM_EVENT_DONE);
+    if (!rc)
+        rv_reply_response_free(event.response);
+    return rc;
+}
+
+/* States of texts the model writes, one text after the other: the same ones every time. */
+static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn, float *states, size_t *n,
+                                 struct ruvllm_error *err)
+{
+    size_t dims = (size_t)e->model->hparams.n_embd;
+    int32_t tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2 : FIRST_TOKENS;
+    ruvllm_status rc = RUVLLM_OK;
+
+    *n = 0;
+    for (int i = 0; i < FIRST_TEXTS && !rc; i++) {
+        struct rv_trace *trace = NULL;
+        uint64_t id;
+
+        rc = write_text(e, tokens, (uint64_t)i + 1, &id, err);
+        if (!rc)
+            rc = wait_for(e, id, err);
+        if (!rc)
+            trace = rv_trace_ring_find(learn->first, id, NULL);
+        for (size_t j = 0; trace && j < (size_t)trace->n_rows * dims; j++)
+            states[*n * dims + j] = rv_vec_from_bf16(trace->states[j]);
+        *n += trace ? (size_t)trace->n_rows : 0;
+        rv_trace_unref(trace);
+    }
+    return rc;
+}
+
+static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_learn *learn, struct rv_whitening *out,
+                                    struct ruvllm_error *err)
+{
+    size_t dims = (size_t)e->model->hparams.n_embd, n;
+    float *states = rv_realloc_array(NULL, (size_t)FIRST_TEXTS * FIRST_TOKENS * dims, sizeof(*states));
+    ruvllm_status rc;
+
+    if (!states)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate states of %zu numbers", dims);
+    rc = write_texts(e, learn, states, &n, err);
+    if (!rc)
+        rc = rv_whitening_init(out, states, n, (int32_t)dims, err);
+    rv_free(states);
+    return rc;
+}
+
+static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                  const struct ruvllm_learn_params *params, struct ruvllm_error *err)
+{
+    char model[32];
+    struct rv_learner_config config = {.hparams = &e->model->hparams,
+                                       .manifest = &e->model->manifest,
+                                       .store = params->store,
+                                       .model = model,
+                                       .rank = params->rank,
+                                       .trace_bytes = params->trace_bytes};
+    struct rv_whitening whitening = {0};
+    struct rv_learner *learner;
+    ruvllm_status rc;
+
+    snprintf(model, sizeof(model), "%016" PRIx64, rv_session_model_hash(e));
+    rc = rv_whitening_store_load(params->store, model, e->model->hparams.n_embd, &whitening, err);
+    if (!rc && !whitening.directions) {
+        rc = make_whitening(e, learn, &whitening, err);
+        if (!rc)
+            rc = rv_whitening_store_save(params->store, model, &whitening, err);
+    }
+    if (rc) {
+        rv_whitening_release(&whitening);
+        return rc;
+    }
+    rc = rv_learner_new(&learner, &config, &whitening, err);
+    if (!rc)
+        atomic_store(&learn->learner, learner);
+    return rc;
+}
+
+ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct ruvllm_learn_params *params,
+                                    struct ruvllm_error *err)
+{
+    struct rv_engine_learn *learn, *none = NULL;
+    ruvllm_status rc;
+
+    if (!engine->model->backend->states || !rv_model_has_blocks(engine->model))
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
+                            "learning needs the engine's own graph on the CPU: this model runs by backend '%s' on '%s'",
+                            engine->model->backend->name, rv_device_name(engine->model->device));
+    if (params->rank < 1 || params->rank > RV_HEAD_ADAPTER_MAX_RANK)
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "'rank' must be 1 to %d, and is %d",
+                            RV_HEAD_ADAPTER_MAX_RANK, params->rank);
+    learn = rv_calloc(1, sizeof(*learn));
+    if (!learn)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what learning needs");
+    rc = rv_head_gradient_init(&learn->gradient, &engine->model->manifest, &engine->model->hparams, err);
+    if (!rc)
+        rc = rv_trace_ring_new(&learn->first, FIRST_BYTES, err);
+    if (!rc && !atomic_compare_exchange_strong(&engine->learn, &none, learn))
+        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "this engine learns already");
+    if (rc) {
+        rv_engine_learn_free(learn);
+        return rc;
+    }
+    /* From here on the engine thread has it, so it stays until the engine closes. */
+    return make_learner(engine, learn, params, err);
+}

@@ -1,0 +1,38 @@
+/*
+ * Learning inside an engine: answers leave traces as they are drawn, and requests get what their tenant's feedback has
+ * taught. Threads: begin and join run on the submitting thread, capture and keep on the engine's; the rest on any.
+ */
+#ifndef RV_ENGINE_ENGINE_LEARN_H
+#define RV_ENGINE_ENGINE_LEARN_H
+
+#include "engine/engine.h"
+#include "learn/head_gradient.h"
+#include "learn/learner.h"
+#include "ruvllm_learn.h"
+
+struct rv_engine_learn {
+    struct rv_head_gradient gradient;     // the engine thread's
+    struct rv_trace_ring *first;          // traces of the text that whitening is made of
+    _Atomic(struct rv_learner *) learner; // NULL until that is done
+};
+
+/* As ruvllm_engine_learn. */
+RV_CHECKED ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct ruvllm_learn_params *params,
+                                               struct ruvllm_error *err);
+void rv_engine_learn_free(struct rv_engine_learn *learn);
+/* The learner; INVALID, with a sentence, when there is none. */
+RV_CHECKED ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learner **out,
+                                             struct ruvllm_error *err);
+
+/* Gives a new job a trace to fill and what its tenant has learned. */
+RV_CHECKED ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
+                                               struct ruvllm_error *err);
+/* Adds what was learned to the adapters of the request. */
+void rv_engine_learn_join(struct rv_job *job);
+/* A token was drawn from `logits`, which the head made of `state`. Allocates nothing. */
+void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, const float *state, const float *logits,
+                             int32_t token);
+/* The answer is whole: its trace waits for feedback. */
+void rv_engine_learn_keep(struct ruvllm_engine *engine, struct rv_job *job);
+
+#endif

@@ -1,0 +1,70 @@
+/* The public calls of ruvllm_learn.h: arguments checked, then the part that works. */
+#include "ruvllm_learn.h"
+
+#include "engine/door.h"
+#include "engine/engine_learn.h"
+
+enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64 };
+
+struct ruvllm_learn_params ruvllm_learn_params_default(void)
+{
+    return (struct ruvllm_learn_params){.struct_size = sizeof(struct ruvllm_learn_params),
+                                        .rank = DEFAULT_RANK,
+                                        .trace_bytes = (uint64_t)DEFAULT_TRACE_MIB << 20};
+}
+
+ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_learn_params *params,
+                                  struct ruvllm_error *err)
+{
+    struct ruvllm_learn_params ours = ruvllm_learn_params_default();
+    ruvllm_status rc;
+
+    if (!engine)
+        return rv_door_fail_null(err, "engine");
+    rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_learn_params", err);
+    return rc ? rc : rv_engine_learn_start(engine, &ours, err);
+}
+
+static ruvllm_status give_result(const struct rv_learner_result *r, struct ruvllm_feedback_result *out,
+                                 struct ruvllm_error *err)
+{
+    const struct ruvllm_feedback_result ours = {.struct_size = sizeof(ours),
+                                                .generation = r->generation,
+                                                .sequence = r->seq,
+                                                .advantage = r->advantage,
+                                                .kl = r->kl,
+                                                .compute_us = r->compute_us,
+                                                .commit_us = r->commit_us};
+
+    return out ? rv_door_give_struct(out, &ours, sizeof(ours), "ruvllm_feedback_result", err) : RUVLLM_OK;
+}
+
+ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, uint64_t id, double score,
+                                     struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+{
+    struct rv_learner_result r;
+    struct rv_learner *learner;
+    ruvllm_status rc;
+
+    if (!engine)
+        return rv_door_fail_null(err, "engine");
+    rc = rv_engine_learn_get(engine, &learner, err);
+    if (!rc)
+        rc = rv_learner_vote(learner, tenant, id, score, &r, err);
+    return rc ? rc : give_result(&r, result, err);
+}
+
+ruvllm_status ruvllm_engine_learn_rollback(ruvllm_engine *engine, const char *tenant, int64_t generation,
+                                           struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+{
+    struct rv_learner_result r;
+    struct rv_learner *learner;
+    ruvllm_status rc;
+
+    if (!engine)
+        return rv_door_fail_null(err, "engine");
+    rc = rv_engine_learn_get(engine, &learner, err);
+    if (!rc)
+        rc = rv_learner_go_back(learner, tenant, generation, &r, err);
+    return rc ? rc : give_result(&r, result, err);
+}

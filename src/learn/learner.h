@@ -1,0 +1,60 @@
+/*
+ * Learning from feedback, for all tenants of one model: a vote finds the trace of its answer, becomes a step, is
+ * written to the log, and only then changes what answers next. Without a store nothing outlives the process.
+ *
+ * Threads: every call may be made from any thread. A tenant's events are handled one after the other, across the wait
+ * for the disk; tenants do not wait for each other. What answers is published as an immutable adapter that requests
+ * take a reference of.
+ */
+#ifndef RV_LEARN_LEARNER_H
+#define RV_LEARN_LEARNER_H
+
+#include "learn/tenant_learner.h"
+#include "model/adapter.h"
+#include "store/store.h"
+
+struct rv_learner;
+
+struct rv_learner_config {
+    const struct rv_hparams *hparams;
+    const struct rv_manifest *manifest;
+    struct ruvllm_store *store; // outlives the learner; NULL: memory only
+    const char *model;          // what events of this model are known by, up to 128 bytes
+    int32_t rank;               // 1 to RV_HEAD_ADAPTER_MAX_RANK
+    uint64_t trace_bytes;       // for answers that wait for feedback
+};
+
+/* Takes over the whitening, also when it fails. */
+RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_config *config,
+                                        struct rv_whitening *whitening, struct ruvllm_error *err);
+void rv_learner_free(struct rv_learner *learner);
+
+/*
+ * What a tenant's next answer is to be computed with: a reference of the caller's, or NULL when nothing was learned,
+ * and the generation. Reads the tenant's log the first time.
+ */
+RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
+                                            int64_t *generation, struct ruvllm_error *err);
+struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+
+/* What came of an event. */
+struct rv_learner_result {
+    int64_t generation; // that answers from now on
+    int64_t seq;        // of the log; 0 without a store
+    double advantage;   // -2 to 2: the score against the tenant's others
+    double kl;          // nats a token of that answer
+    int64_t compute_us;
+    int64_t commit_us; // the wait for the disk
+};
+
+/*
+ * NOT_FOUND: the tenant has no such answer, or it is too old. INVALID: a score that is none. Whatever fails before the
+ * event is in the log changes nothing.
+ */
+RV_CHECKED ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, uint64_t answer, double score,
+                                         struct rv_learner_result *result, struct ruvllm_error *err);
+/* Back to a generation, as the newest; 0: to the model as it came. NOT_FOUND when it is not kept. */
+RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant, int64_t generation,
+                                            struct rv_learner_result *result, struct ruvllm_error *err);
+
+#endif

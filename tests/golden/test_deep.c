@@ -1,0 +1,304 @@
+/*
+ * Training stories260K on Shakespeare: what is learned is measured on held-out parts, what was there before by anchors
+ * of its own stories. Controls: no steps, and what a stopped and resumed run gives.
+ */
+#include "learn/deep.h"
+#include "support/test.h"
+#include "support/vocab_from_gguf.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE = 64, N_SAMPLES = 48, N_ANCHORS = 16 };
+
+struct fixture {
+    struct test_vocab vocab;
+    struct rv_hparams hparams;
+    struct rv_manifest manifest;
+    struct rv_team *team;
+    int32_t *play, *story;
+    struct rv_deep_sample samples[N_SAMPLES + N_ANCHORS];
+    float weights[SAMPLE];
+};
+
+static struct fixture f;
+
+static int32_t *tokens_of(const char *name, size_t least)
+{
+    size_t len, n;
+    char *text = test_read_file(test_data(name), &len);
+    int32_t *ids;
+
+    assert_ok(rv_vocab_encode(f.vocab.vocab, text, len < 20000 ? len : 20000, NULL, 0, &ids, &n, err));
+    assert_true(n >= least);
+    free(text);
+    return ids;
+}
+
+static int setup(void **state)
+{
+    struct rv_rope_override rope = {.ext_factor = -1};
+
+    (void)state;
+    test_vocab_open(&f.vocab, test_data("models/stories260K.gguf"));
+    assert_ok(rv_hparams_read(&f.hparams, f.vocab.file, &rope, err));
+    assert_ok(rv_manifest_init(&f.manifest, f.vocab.file, &f.hparams, err));
+    assert_ok(rv_team_open(&f.team, 2, false, err));
+    f.play = tokens_of("text/tinyshakespeare.txt", SAMPLE * N_SAMPLES);
+    f.story = tokens_of("text/tinystories_val_100k.txt", SAMPLE * N_ANCHORS);
+    for (int i = 0; i < SAMPLE; i++)
+        f.weights[i] = 1.0f;
+    for (int i = 0; i < N_SAMPLES; i++)
+        f.samples[i] = (struct rv_deep_sample){
+            .tokens = f.play + i * SAMPLE, .n = SAMPLE - i % 7, .weights = f.weights, .episode = i / 2};
+    for (int i = 0; i < N_ANCHORS; i++)
+        f.samples[N_SAMPLES + i] =
+            (struct rv_deep_sample){.tokens = f.story + i * SAMPLE, .n = SAMPLE, .is_anchor = true, .episode = 1000};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rv_free(f.play);
+    rv_free(f.story);
+    rv_team_close(f.team);
+    rv_manifest_release(&f.manifest);
+    test_vocab_close(&f.vocab);
+    return 0;
+}
+
+static struct rv_deep_config config_of(void)
+{
+    struct rv_deep_config c = rv_deep_config_default();
+
+    c.hparams = &f.hparams;
+    c.manifest = &f.manifest;
+    c.team = f.team;
+    c.batch_tokens = 512;
+    c.n_epochs = 4;
+    c.held_out = 0.25f;
+    c.adamw.step = 3e-3f;
+    return c;
+}
+
+/* Stops after some steps; remembers the first and the last loss. */
+struct watch {
+    int32_t stop_after;
+    int32_t n_seen;
+    double first, last;
+};
+
+static bool watch_step(void *user, const struct rv_deep_progress *p)
+{
+    struct watch *w = user;
+
+    if (!isnan(p->held_out))
+        return true;
+    if (w->n_seen++ == 0)
+        w->first = p->loss;
+    w->last = p->loss;
+    return p->step < w->stop_after;
+}
+
+static float *values_of(const struct rv_deep *d)
+{
+    const struct rv_trainable *t = rv_deep_trainable(d);
+    float *copy = malloc(t->n * sizeof(*copy));
+
+    assert_non_null(copy);
+    memcpy(copy, t->values, t->n * sizeof(*copy));
+    return copy;
+}
+
+static struct rv_deep_result train(const struct rv_deep_config *c, size_t n_samples, float **values)
+{
+    struct rv_deep_result result;
+    struct rv_deep *d;
+
+    assert_ok(rv_deep_open(&d, c, f.samples, n_samples, err));
+    assert_ok(rv_deep_run(d, &result, err));
+    if (values)
+        *values = values_of(d);
+    rv_deep_close(d);
+    return result;
+}
+
+static void another_domain_is_learned_and_the_old_one_kept(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct watch w = {.stop_after = INT32_MAX};
+    struct rv_deep_result alone, anchored;
+
+    (void)state;
+    c.on_progress = watch_step;
+    c.user = &w;
+    c.kl_weight = 1e-6f; // measured, and of no weight
+    alone = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    assert_true(w.last < 0.9 * w.first);
+    assert_true(alone.held_out_after < 0.92 * alone.held_out_before);
+    c.kl_weight = 1.0f;
+    anchored = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    print_message("held out %.3f -> %.3f, divergence on stories %.3f; with anchors -> %.3f, %.3f\n",
+                  alone.held_out_before, alone.held_out_after, alone.anchor_kl, anchored.held_out_after,
+                  anchored.anchor_kl);
+    assert_true(anchored.held_out_after < 0.95 * anchored.held_out_before);
+    assert_true(anchored.anchor_kl < 0.5 * alone.anchor_kl);
+}
+
+static void without_steps_nothing_is_gained(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_result result;
+
+    (void)state;
+    c.adamw.step = 0.0f;
+    result = train(&c, N_SAMPLES, NULL);
+    assert_true(result.held_out_after == result.held_out_before && result.best_epoch == -1);
+}
+
+static void a_pull_to_the_center_keeps_values_near_it(void **state)
+{
+    struct rv_deep_config c = config_of();
+    float *free_values, *held_values, *fisher;
+    double moved = 0, held = 0;
+    size_t n = 0;
+    struct rv_deep *d;
+
+    (void)state;
+    c.held_out = 0;
+    c.n_epochs = 2;
+    assert_ok(rv_deep_open(&d, &c, f.samples, N_SAMPLES, err));
+    n = rv_deep_trainable(d)->n;
+    rv_deep_close(d);
+    fisher = malloc(n * sizeof(*fisher));
+    assert_non_null(fisher);
+    for (size_t i = 0; i < n; i++)
+        fisher[i] = 1.0f;
+    (void)train(&c, N_SAMPLES, &free_values);
+    c.fisher = fisher;
+    c.ewc = 10.0f;
+    (void)train(&c, N_SAMPLES, &held_values); // towards 0, where A does not begin: all of it shrinks
+    for (size_t i = 0; i < n; i++) {
+        moved += (double)(free_values[i] * free_values[i]);
+        held += (double)(held_values[i] * held_values[i]);
+    }
+    assert_true(held < 0.8 * moved);
+    free(fisher);
+    free(free_values);
+    free(held_values);
+}
+
+static void a_vote_against_makes_an_answer_less_likely(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_sample votes[2] = {f.samples[0], f.samples[1]};
+    float down[SAMPLE], nll[2][SAMPLE], before[2] = {0, 0}, after[2] = {0, 0};
+    struct rv_backward_config b = {.hparams = &f.hparams, .manifest = &f.manifest, .team = f.team, .max_columns = 128};
+    struct rv_backward_sequence sequences[2];
+    struct rv_backward *backward;
+    struct rv_backward_result sums;
+    struct rv_deep_result result;
+    struct rv_deep *d;
+
+    (void)state;
+    for (int i = 0; i < SAMPLE; i++)
+        down[i] = -1.0f;
+    votes[1].weights = down;
+    votes[0].is_vote = votes[1].is_vote = true;
+    c.held_out = 0;
+    c.n_epochs = 6;
+    c.patience = 0;
+    assert_ok(rv_backward_new(&backward, &b, err));
+    assert_ok(rv_deep_open(&d, &c, votes, 2, err));
+    for (int s = 0; s < 2; s++)
+        sequences[s] = (struct rv_backward_sequence){
+            .tokens = votes[s].tokens, .n = votes[s].n, .weights = f.weights, .nll = nll[s]};
+    assert_ok(rv_backward_run(backward, NULL, sequences, 2, false, &sums, err));
+    for (int s = 0; s < 2; s++)
+        for (int i = 1; i < votes[s].n; i++)
+            before[s] += nll[s][i];
+    assert_ok(rv_deep_run(d, &result, err));
+    assert_ok(rv_backward_run(backward, rv_deep_trainable(d), sequences, 2, false, &sums, err));
+    for (int s = 0; s < 2; s++)
+        for (int i = 1; i < votes[s].n; i++)
+            after[s] += nll[s][i];
+    assert_true(after[0] < before[0] && after[1] > before[1]);
+    rv_deep_close(d);
+    rv_backward_free(backward);
+}
+
+static void a_stopped_run_goes_on_to_the_same_end(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_result whole, part;
+    struct ruvllm_error error;
+    const char *path = test_temp_path(".run");
+    float *want, *got;
+    struct rv_deep *d;
+
+    (void)state;
+    c.n_epochs = 2;
+    whole = train(&c, N_SAMPLES, &want);
+    for (int32_t stop = 3;; stop += 4) { // stopped again and again
+        struct watch w = {.stop_after = stop};
+
+        c.on_progress = watch_step;
+        c.user = &w;
+        assert_ok(rv_deep_open(&d, &c, f.samples, N_SAMPLES, err));
+        if (stop > 3)
+            assert_ok(rv_deep_load(d, path, err));
+        assert_ok(rv_deep_run(d, &part, err));
+        if (!part.was_stopped)
+            break;
+        assert_ok(rv_deep_save(d, path, err));
+        rv_deep_close(d);
+    }
+    got = values_of(d);
+    assert_memory_equal(got, want, rv_deep_trainable(d)->n * sizeof(*got));
+    assert_true(part.held_out_after == whole.held_out_after && part.n_steps == whole.n_steps);
+    rv_deep_close(d);
+    c.rank = 4;
+    assert_ok(rv_deep_open(&d, &c, f.samples, N_SAMPLES, err));
+    assert_fails(rv_deep_load(d, path, &error), RUVLLM_INVALID, error, "another run");
+    rv_deep_close(d);
+    free(want);
+    free(got);
+}
+
+static void what_cannot_be_trained_on_is_named(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_sample wrong = f.samples[0];
+    float none[SAMPLE] = {0};
+    struct ruvllm_error error;
+    struct rv_deep *d;
+
+    (void)state;
+    assert_fails(rv_deep_open(&d, &c, f.samples, 0, &error), RUVLLM_INVALID, error, "nothing to train on");
+    wrong.weights = none;
+    assert_fails(rv_deep_open(&d, &c, &wrong, 1, &error), RUVLLM_INVALID, error, "sample 1 has no token");
+    wrong = f.samples[0];
+    wrong.n = 1;
+    assert_fails(rv_deep_open(&d, &c, &wrong, 1, &error), RUVLLM_INVALID, error, "1 tokens");
+    assert_fails(rv_deep_open(&d, &c, f.samples + N_SAMPLES, N_ANCHORS, &error), RUVLLM_INVALID, error,
+                 "left to train");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_domain_is_learned_and_the_old_one_kept),
+        cmocka_unit_test(without_steps_nothing_is_gained),
+        cmocka_unit_test(a_pull_to_the_center_keeps_values_near_it),
+        cmocka_unit_test(a_vote_against_makes_an_answer_less_likely),
+        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
+        cmocka_unit_test(what_cannot_be_trained_on_is_named),
+    };
+
+    test_need_data();
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
