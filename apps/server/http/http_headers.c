@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { USUAL_HEAD = 511 };
+
 void rv_http_headers_init(struct rv_http_headers *headers, size_t max_bytes)
 {
     *headers = (struct rv_http_headers){0};
@@ -18,6 +20,9 @@ void rv_http_headers_release(struct rv_http_headers *headers)
 
 void rv_http_headers_add_target(struct rv_http_headers *headers, const char *data, size_t len)
 {
+    /* Room for a usual head at once; what it does not need is given back when it is complete. */
+    if (!headers->text.data && headers->text.max >= USUAL_HEAD)
+        rv_buf_reserve(&headers->text, USUAL_HEAD);
     rv_buf_add(&headers->text, data, len);
 }
 
