@@ -147,7 +147,7 @@ static void in_memory(const struct ruvllm_model *model, size_t n)
         .max_layered = 64, .max_bytes = (uint64_t)1 << 40, .max_generations = 16, .on_ready = ignore_ready};
     int64_t *us = malloc((n > N_SWITCHES ? n : N_SWITCHES) * sizeof(*us));
     uint64_t before = resident_bytes(), grown;
-    struct rv_adapter_registry *r;
+    struct rv_adapter_registry *r = NULL;
     struct rv_rng rng;
 
     need(us && !rv_adapter_registry_open(&r, &config, NULL), "open a registry");
