@@ -74,11 +74,11 @@ function waitFor(child, said, pattern) {
 
 export class Server {
     // `args` go after those every test wants: a free port and a store of its own.
-    static async start(args, { folder, env } = {}) {
+    static async start(args, { folder, env, store } = {}) {
         const server = new Server();
         server.folder = folder ?? mkdtempSync(join(tmpdir(), "ruvllm-server-"));
         server.ownsFolder = !folder;
-        server.store = join(server.folder, "store.db");
+        server.store = store ?? join(server.folder, "store.db");
         server.said = { out: "", err: "" };
         const all = ["serve", ...args, "--store", server.store];
         if (!args.includes("--listen")) all.push("--listen", "127.0.0.1:0");
