@@ -2,7 +2,7 @@
 // kill and a restart forget nothing; the way back leads to the first answer, to the bit. And who may not, and what is no vote.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -125,7 +125,7 @@ describe("the whole story", () => {
 });
 
 describe("answers of every shape take a vote", () => {
-    it("chat is refused by this model, so responses and streams of completions", async () => {
+    it("a stream, by the id of its chunks; the last ones say the generation", async () => {
         const chunks = [];
         for await (const chunk of await ask(anna, { stream: true, stream_options: { include_usage: true } })) chunks.push(chunk);
         const { generation } = await learned(anna);
@@ -172,7 +172,6 @@ describe("what is no vote changes nothing", () => {
         assert.equal(await words(anna, reply.id.slice(0, -1)), expected);
         assert.equal(await words(anna, `${reply.id}x`), expected);
         assert.equal(await words(anna, "x".repeat(128)), expected);
-        assert.equal((await learned(bert)).votes, (await learned(bert)).votes);
     });
 
     it("a score that is none is a 400 that names it", async () => {
@@ -242,6 +241,53 @@ describe("without a store", () => {
         assert.match(response.id, /^resp_/);
         assert.equal((await memory.client().post("/feedback", { body: { response_id: response.id, score: 0 } })).generation, 2);
         assert.equal((await learned(undefined, memory)).generation, 1);
+    });
+});
+
+describe("a model that was unloaded", () => {
+    it("knows no answers from before, and what was learned still", async () => {
+        const idle = await Server.start([...args, "--idle-unload", "1"]);
+        const once = () => idle.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });
+        const unloaded = () => eventually(async () => !(await idle.client().models.retrieve("text")).loaded, "the model is unloaded", 20000);
+        await unloaded(); // the first engine wrote texts of its own, so its numbers are others
+        const first = await once();
+        assert.equal((await idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } })).generation, 1);
+        const taught = await once();
+        await unloaded();
+        assert.deepEqual((await idle.client().get("/learning")).data, []);
+        await failure(idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } }), 404);
+        const again = await once(); // has the number that the first had
+        assert.equal(again.learned_generation, 1);
+        assert.equal(bits(again), bits(taught));
+        await failure(idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } }), 404);
+        assert.equal((await idle.client().post("/feedback", { body: { response_id: again.id, score: 0 } })).generation, 2);
+        assert.deepEqual(await idle.stop(), { code: 0, signal: null });
+    });
+});
+
+// A disk of its own for one server, small enough to be filled; needs a kernel that lets us have one.
+const disk = join(folder, "disk");
+const small = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"', disk];
+mkdirSync(disk);
+const hasDisk = spawnSync(small[0], [...small.slice(1), "true"]).status === 0;
+
+describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounted here" }, () => {
+    it("is a 507 for votes, while answers go on, and is over when there is room", async () => {
+        const full = await Server.start(args, { folder: disk, via: small });
+        const once = () => full.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });
+        const back = (body) => full.client().post("/learning/rollback", { body });
+        const fill = join(`/proc/${full.child.pid}/root`, disk, "fill");
+        const reply = await once();
+        assert.equal((await full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } })).generation, 1);
+        const before = await once();
+        assert.throws(() => writeFileSync(fill, Buffer.alloc(4 << 20)), /ENOSPC/);
+        for (let i = 0; i < 3; i++) assert.equal((await failure(full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }), 507)).code, "insufficient_storage");
+        await failure(back({ generation: 0 }), 507);
+        assert.equal(bits(await once()), bits(before)); // nothing was learned, everything is answered
+        assert.equal((await learned(undefined, full)).generation, 1);
+        rmSync(fill);
+        await eventually(async () => (await full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }).catch(() => ({}))).generation === 2, "votes count again");
+        assert.deepEqual(await full.stop(), { code: 0, signal: null });
     });
 });
 
