@@ -24,7 +24,7 @@ void rv_response_index_add(struct rv_response_index *index, const char *id, int3
 /* False when there is none, or none of this tenant's. */
 bool rv_response_index_find(struct rv_response_index *index, const char *id, int32_t choice, const char *tenant,
                             size_t *i_model, uint64_t *answer);
-/* The model was opened anew: its engine counts from the beginning, so what is known of its answers is no longer true. */
+/* The model was opened anew: its engine counts from the beginning, so nothing known of its answers is true any more. */
 void rv_response_index_forget(struct rv_response_index *index, size_t i_model);
 
 #endif

@@ -45,6 +45,18 @@ async function failure(promise, status) {
     return error.error;
 }
 
+// A server for one case, which ends with it however it goes.
+async function alone(more, options, story) {
+    const own = await Server.start(more, options);
+    let end;
+    try {
+        await story(own);
+    } finally {
+        end = await own.stop();
+    }
+    assert.deepEqual(end, { code: 0, signal: null });
+}
+
 describe("the whole story", () => {
     let first, other, last;
 
@@ -245,8 +257,7 @@ describe("without a store", () => {
 });
 
 describe("a model that was unloaded", () => {
-    it("knows no answers from before, and what was learned still", async () => {
-        const idle = await Server.start([...args, "--idle-unload", "1"]);
+    it("knows no answers from before, and what was learned still", () => alone([...args, "--idle-unload", "1"], {}, async (idle) => {
         const once = () => idle.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });
         const unloaded = () => eventually(async () => !(await idle.client().models.retrieve("text")).loaded, "the model is unloaded", 20000);
         await unloaded(); // the first engine wrote texts of its own, so its numbers are others
@@ -261,8 +272,7 @@ describe("a model that was unloaded", () => {
         assert.equal(bits(again), bits(taught));
         await failure(idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } }), 404);
         assert.equal((await idle.client().post("/feedback", { body: { response_id: again.id, score: 0 } })).generation, 2);
-        assert.deepEqual(await idle.stop(), { code: 0, signal: null });
-    });
+    }));
 });
 
 // A disk of its own for one server, small enough to be filled; needs a kernel that lets us have one.
@@ -272,8 +282,7 @@ mkdirSync(disk);
 const hasDisk = spawnSync(small[0], [...small.slice(1), "true"]).status === 0;
 
 describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounted here" }, () => {
-    it("is a 507 for votes, while answers go on, and is over when there is room", async () => {
-        const full = await Server.start(args, { folder: disk, via: small });
+    it("is a 507 for votes, while answers go on, and is over when there is room", () => alone(args, { folder: disk, via: small }, async (full) => {
         const once = () => full.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });
         const back = (body) => full.client().post("/learning/rollback", { body });
         const fill = join(`/proc/${full.child.pid}/root`, disk, "fill");
@@ -287,19 +296,16 @@ describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounte
         assert.equal((await learned(undefined, full)).generation, 1);
         rmSync(fill);
         await eventually(async () => (await full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }).catch(() => ({}))).generation === 2, "votes count again");
-        assert.deepEqual(await full.stop(), { code: 0, signal: null });
-    });
+    }));
 });
 
 describe("a model that cannot learn", () => {
-    it("is served without, and the log says why", async () => {
-        const other = await Server.start([`text=${models.text}`, "--learn", "--backend", "llama", "--threads", "1"]);
+    it("is served without, and the log says why", () => alone([`text=${models.text}`, "--learn", "--backend", "llama", "--threads", "1"], {}, async (other) => {
         const reply = await other.client().completions.create({ model: "text", prompt: "Once", max_tokens: 4 });
         assert.equal(reply.learned_generation, undefined);
         assert.equal((await other.client().models.retrieve("text")).learning, false);
         assert.deepEqual(await learned(undefined, other), { object: "learning", model: "text", learning: false });
         assert.equal((await failure(other.client().post("/feedback", { body: { response_id: reply.id, score: 1 } }), 501)).code, "learning_off");
         await eventually(() => other.log().some(({ message }) => /'text' is served without learning/.test(message ?? "")), "a line in the log");
-        assert.deepEqual(await other.stop(), { code: 0, signal: null });
-    });
+    }));
 });
