@@ -234,7 +234,7 @@ struct ruvllm_model_info {
     bool has_chat_template;
     bool tied_embeddings;
     const char *backend; // "native" or "llama"; "" when only the vocabulary was read and nothing here could compute it
-    bool can_learn;      // feedback changes it; no backend does that yet
+    bool can_learn;      // feedback can change it: ruvllm_learn.h
     bool has_tiers;      // an engine keeps old keys and values in fewer bits, shares prefixes and saves sessions
     int32_t n_threads;   // that compute; 0 when only the vocabulary was read
 };

@@ -191,7 +191,7 @@ static uint64_t native_scratch_bytes(const struct rv_backend_state *state)
 
 const struct rv_backend_ops rv_backend_native_ops = {
     .name = "native",
-    .can_learn = false, // nothing does yet
+    .can_learn = true,
     .has_adapters = true,
     .has_blocks = true,
     .describe = native_describe,

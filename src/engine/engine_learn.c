@@ -1,6 +1,7 @@
 #include "engine/engine_learn.h"
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "engine/session.h"
 #include "kernels/vec.h"
 #include "learn/whitening_store.h"
@@ -11,7 +12,7 @@
 
 enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128 };
 
-static const uint64_t FIRST_BYTES = (uint64_t)1 << 30;
+static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at once leaves behind
 
 void rv_engine_learn_free(struct rv_engine_learn *learn)
 {
@@ -40,6 +41,7 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
 {
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
     struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
+    struct ruvllm_error trouble;
     int64_t generation = 0;
     ruvllm_status rc;
 
@@ -47,10 +49,11 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
         return RUVLLM_OK;
     rc = rv_trace_new(&job->trace, 0, tenant, engine->model->hparams.n_embd, (int32_t)rv_reply_max_tokens(job->reply),
                       err);
-    if (!rc && learner)
-        rc = rv_learner_current(learner, tenant, &job->learned, &generation, err);
     if (rc)
         return rc;
+    /* Answers go on while the store is away: without what was learned, and the answer says so by its generation. */
+    if (learner && rv_learner_current(learner, tenant, &job->learned, &generation, &trouble))
+        rv_log(RUVLLM_LOG_WARN, "answering without what was learned: %s", trouble.message);
     job->trace->generation = generation;
     rv_reply_response(job->reply)->learned_generation = generation;
     if (job->ticket.n == 0)
@@ -191,9 +194,11 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
         return rc;
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
-    if (!rc)
-        atomic_store(&learn->learner, learner);
-    return rc;
+    if (rc)
+        return rc;
+    atomic_store(&learn->learner, learner);
+    rv_trace_ring_resize(learn->first, 0);
+    return RUVLLM_OK;
 }
 
 ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct ruvllm_learn_params *params,

@@ -108,7 +108,7 @@ ruvllm_status ruvllm_model_info_get(const ruvllm_model *model, struct ruvllm_mod
     info.has_chat_template = model->template_source != NULL;
     info.tied_embeddings = model->manifest.tied;
     info.backend = model->backend ? model->backend->name : "";
-    info.can_learn = model->backend && model->backend->can_learn;
+    info.can_learn = model->backend && model->backend->can_learn && rv_model_has_blocks(model);
     info.has_tiers = rv_model_has_blocks(model);
     info.n_threads = model->device ? rv_device_n_threads(model->device) : 0;
     return rv_door_give_struct(out, &info, sizeof(info), "ruvllm_model_info", err);

@@ -175,7 +175,8 @@ static bool on_event(void *user, const struct rv_store_event *event)
 
     if (strcmp(event->model ? event->model : "", r->learner->model) == 0)
         r->rc = apply_event(r->learner, r->tenant, event, &r->err);
-    r->tenant->seq = event->seq;
+    if (!r->rc)
+        r->tenant->seq = event->seq;
     return !r->rc;
 }
 

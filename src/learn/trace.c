@@ -10,7 +10,7 @@ struct rv_trace_ring {
     pthread_mutex_t lock;
     struct rv_trace *oldest, *newest; // guarded by lock, as n_bytes
     uint64_t n_bytes;
-    uint64_t max_bytes;
+    uint64_t max_bytes; // likewise
 };
 
 /* ---- one answer ----------------------------------------------------------------------------- */
@@ -100,9 +100,44 @@ void rv_trace_ring_free(struct rv_trace_ring *ring)
     rv_free(ring);
 }
 
-void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace)
+/* Takes out what is too much, under the lock; for unref_all, outside of it. */
+static struct rv_trace *pop_excess(struct rv_trace_ring *ring)
 {
     struct rv_trace *gone = NULL;
+
+    while (ring->oldest && ring->n_bytes > ring->max_bytes) {
+        struct rv_trace *t = pop(ring);
+
+        t->next = gone;
+        gone = t;
+    }
+    return gone;
+}
+
+static void unref_all(struct rv_trace *gone)
+{
+    while (gone) {
+        struct rv_trace *next = gone->next;
+
+        rv_trace_unref(gone);
+        gone = next;
+    }
+}
+
+void rv_trace_ring_resize(struct rv_trace_ring *ring, uint64_t max_bytes)
+{
+    struct rv_trace *gone;
+
+    pthread_mutex_lock(&ring->lock);
+    ring->max_bytes = max_bytes;
+    gone = pop_excess(ring);
+    pthread_mutex_unlock(&ring->lock);
+    unref_all(gone);
+}
+
+void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace)
+{
+    struct rv_trace *gone;
 
     trace->next = NULL;
     pthread_mutex_lock(&ring->lock);
@@ -112,19 +147,9 @@ void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace)
         ring->oldest = trace;
     ring->newest = trace;
     ring->n_bytes += rv_trace_n_bytes(trace);
-    while (ring->n_bytes > ring->max_bytes) {
-        struct rv_trace *t = pop(ring);
-
-        t->next = gone;
-        gone = t;
-    }
+    gone = pop_excess(ring);
     pthread_mutex_unlock(&ring->lock);
-    while (gone) {
-        struct rv_trace *next = gone->next;
-
-        rv_trace_unref(gone);
-        gone = next;
-    }
+    unref_all(gone);
 }
 
 struct rv_trace *rv_trace_ring_find(struct rv_trace_ring *ring, uint64_t id, const char *tenant)

@@ -41,6 +41,8 @@ struct rv_trace_ring;
 
 RV_CHECKED ruvllm_status rv_trace_ring_new(struct rv_trace_ring **out, uint64_t max_bytes, struct ruvllm_error *err);
 void rv_trace_ring_free(struct rv_trace_ring *ring);
+/* Changes how much it may hold; what is too much goes at once. */
+void rv_trace_ring_resize(struct rv_trace_ring *ring, uint64_t max_bytes);
 /* Takes over the reference. */
 void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace);
 /* A reference of the caller's; NULL when it is not, or no longer, there, or is another tenant's. */

@@ -195,9 +195,9 @@ class Info(unittest.TestCase):
         self.assertIn("general.architecture", found["file"]["metadata"])
 
     def test_the_backend_is_named(self):
-        self.assertIn("backend        native: no learning\n", run("info", STORIES_TINY).stdout.decode())
+        self.assertIn("backend        native\n", run("info", STORIES_TINY).stdout.decode())
         found = run_json("info", STORIES_TINY, "--json")["model"]
-        self.assertEqual((found["backend"], found["can_learn"], found["has_tiers"]), ("native", False, True))
+        self.assertEqual((found["backend"], found["can_learn"], found["has_tiers"]), ("native", True, True))
         unknown = run("info", STORIES_TINY, "--backend", "vulkan")
         self.assertEqual(unknown.returncode, 1)
         self.assertIn("choose native, llama or hybrid", unknown.stderr.decode())

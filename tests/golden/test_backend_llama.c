@@ -157,7 +157,7 @@ static void hybrid_leaves_native_what_it_knows(void **state)
     model = open_model(test_data("models/stories260K.gguf"), "hybrid");
     assert_ok(ruvllm_model_info_get(model, &info, err));
     assert_string_equal(info.backend, "native");
-    assert_false(info.can_learn);
+    assert_true(info.can_learn);
     assert_true(info.has_tiers);
     ruvllm_model_close(model);
 }

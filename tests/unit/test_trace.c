@@ -52,6 +52,10 @@ static void the_oldest_goes_and_stays_alive_for_who_has_it(void **state)
     found = rv_trace_ring_find(ring, 2, "a");
     assert_non_null(found);
     rv_trace_unref(found);
+    rv_trace_ring_resize(ring, 0);
+    assert_null(rv_trace_ring_find(ring, 4, "a"));
+    rv_trace_ring_add(ring, make(5, "a"));
+    assert_null(rv_trace_ring_find(ring, 5, "a"));
     rv_trace_ring_free(ring);
 }
 
