@@ -275,6 +275,15 @@ describe("a model that was unloaded", () => {
     }));
 });
 
+describe("a model that learned without a store", () => {
+    it("is not unloaded: no file would bring that back", () => alone([...args, "--idle-unload", "1"], { store: "none" }, async (idle) => {
+        const reply = await idle.client().completions.create({ model: "text", prompt, max_tokens: 8 });
+        await idle.client().post("/feedback", { body: { response_id: reply.id, score: 0 } });
+        await new Promise((resolve) => setTimeout(resolve, 2500));
+        assert.equal((await learned(undefined, idle))?.generation, 1);
+    }));
+});
+
 // A disk of its own for one server, small enough to be filled; needs a kernel that lets us have one.
 const disk = join(folder, "disk");
 const small = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"', disk];
