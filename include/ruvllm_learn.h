@@ -58,6 +58,19 @@ RUVLLM_API ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const cha
 RUVLLM_API ruvllm_status ruvllm_engine_learn_rollback(ruvllm_engine *engine, const char *tenant, int64_t generation,
                                                       struct ruvllm_feedback_result *result, struct ruvllm_error *err);
 
+struct ruvllm_learned_info {
+    size_t struct_size;
+    int64_t generation;        // that answers the tenant; 0: the model as it came
+    int64_t n_votes;           // that are in it
+    double mean_score;         // running, of those votes; 0.5 before the first
+    int64_t oldest_generation; // that can be gone back to, beside 0, which always can; 0: there is no other
+    double spent_kl;           // nats a token, of all steps that are in it
+};
+
+/* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */
+RUVLLM_API ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant,
+                                               struct ruvllm_learned_info *info, struct ruvllm_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -48,6 +48,8 @@ struct serve_options {
     int32_t drain;
     int32_t log_level;
     int32_t kv_cold;
+    int32_t learn_rank;
+    bool learns;
     bool is_auto;
 };
 
@@ -159,6 +161,18 @@ static const struct rv_option serving_options[] = {
      .offset = offsetof(struct serve_options, adapter_cache),
      .help = "Keep adapters that memory has no room for in this folder, which no other server may use; it is emptied "
              "at start (default: all of them in memory, as many as fit)"},
+    {.name = "learn",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct serve_options, learns),
+     .help = "Learn from feedback (/v1/feedback): a tenant's votes change its next answers; a model that is opened for "
+             "the first time writes some text of its own before, which takes seconds to minutes"},
+    {.name = "learn-rank",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .min = 1,
+     .max = 8,
+     .offset = offsetof(struct serve_options, learn_rank),
+     .help = "How many directions a tenant's feedback may change, 1 to 8 (default 2); with --learn"},
     {.name = "kv-bytes",
      .value = "SIZE",
      .type = RV_OPTION_PARSED,
@@ -305,6 +319,10 @@ static int check_usage(const struct serve_options *options, size_t n_models)
         rv_output_error("add --spill-dir DIR", "--spill-bytes has a meaning only with --spill-dir");
         return RV_EXIT_USAGE;
     }
+    if (options->learn_rank && !options->learns) {
+        rv_output_error("add --learn", "--learn-rank has a meaning only with --learn");
+        return RV_EXIT_USAGE;
+    }
     if (options->is_auto && n_models == 0) {
         rv_output_error("ruvllm serve model.gguf --models-dir DIR --auto",
                         "--auto looks at the first model: name one before the folder");
@@ -339,6 +357,9 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->tls_cert = options->tls_cert;
     config->tls_key = options->tls_key;
     config->store = options->store;
+    config->learns = options->learns;
+    if (options->learn_rank)
+        config->learn_rank = options->learn_rank;
     config->memory_budget = options->memory_budget;
     config->idle_unload_s = options->idle_unload;
     config->witness_days = options->witness_days;

@@ -46,6 +46,12 @@ static void count_generation(struct rv_metrics_model *m, const struct rv_call *c
     }
 }
 
+static void count_feedback(struct rv_metrics_model *m, const struct rv_call *call)
+{
+    rv_metrics_observe(&m->feedback_compute, (double)call->feedback_compute_us / 1e6, 1);
+    rv_metrics_observe(&m->feedback_commit, (double)call->feedback_commit_us / 1e6, 1);
+}
+
 static const char *finish_reason(const struct rv_call *call)
 {
     const struct rv_generation *g = call->generation;
@@ -123,6 +129,8 @@ void rv_account_call(struct rv_call *call)
     rv_metrics_request(&server->metrics, rv_route_table_index(call->route), call->status ? call->status : 499);
     if (call->generation && call->i_model >= 0)
         count_generation(&server->metrics.models[call->i_model], call);
+    if (call->has_feedback)
+        count_feedback(&server->metrics.models[call->i_model], call);
     if (server->config->log_level <= RUVLLM_LOG_INFO)
         log_call(call);
     if (server->store && call->route && call->route->access != RV_AUTH_OPEN)

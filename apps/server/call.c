@@ -74,6 +74,7 @@ struct rv_call *rv_call_new(struct rv_server *server, struct rv_http_exchange *e
     call->reply_status = 0;
     call->reply_type = "application/json";
     call->retry_after = 0;
+    call->has_feedback = false;
     call->cause[0] = '\0';
     call->arg[0] = '\0';
     rv_buf_init(&call->reply, MAX_REPLY);
@@ -185,7 +186,11 @@ static void give_back(struct rv_call *call)
 
 static struct rv_worker_pool *pool_of(const struct rv_call *call)
 {
-    return call->route->is_slow ? call->server->slow : call->server->quick;
+    const struct rv_server *server = call->server;
+
+    if (call->route->is_vote && server->voters)
+        return server->voters;
+    return call->route->is_slow ? server->slow : server->quick;
 }
 
 /* On a worker. */

@@ -90,7 +90,10 @@ struct rv_call {
     int reply_status;
     const char *reply_type;
     int32_t retry_after; // seconds; 0: no such header
-    char cause[200];     // of a failure the client is not told; for the log
+    bool has_feedback;   // something was learned, in this time
+    int64_t feedback_compute_us;
+    int64_t feedback_commit_us;
+    char cause[200]; // of a failure the client is not told; for the log
 };
 
 /* ---- the I/O thread ----------------------------------------------------------------------------- */

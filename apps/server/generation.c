@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "server/response_index.h"
 #include "server/session_store.h"
 #include "server/token_text.h"
 
@@ -338,6 +339,16 @@ static void note_time(struct rv_call *call, struct rv_generation_choice *choice,
     choice->last_us = now;
 }
 
+/* From now on feedback may come. */
+static void index_answers(const struct rv_call *call)
+{
+    const struct rv_generation *g = call->generation;
+
+    for (size_t i = 0; call->server->responses && i < g->n_choices; i++)
+        rv_response_index_add(call->server->responses, g->id, g->choices[i].index, rv_call_tenant(call),
+                              (size_t)call->i_model, g->choices[i].id);
+}
+
 static void sum_up(struct rv_call *call)
 {
     struct rv_generation *g = call->generation;
@@ -372,8 +383,11 @@ static bool pump_choice(struct rv_call *call, struct rv_generation_choice *choic
         if (event.type == RUVLLM_EVENT_NONE)
             return true;
         note_time(call, choice, event.n_tokens);
-        if (event.type == RUVLLM_EVENT_DONE && choice->index == 0)
+        if (event.type == RUVLLM_EVENT_DONE && choice->index == 0) {
             g->head.adapter_generation = event.response->adapter_generation;
+            g->head.has_learned = atomic_load(&call->server->learns[call->i_model]);
+            g->head.learned_generation = event.response->learned_generation;
+        }
         if (call->request->stream)
             write_piece(call, choice, &event);
         if (event.type == RUVLLM_EVENT_DONE) {
@@ -406,6 +420,7 @@ void rv_generation_pump(struct rv_call *call)
     if (g->n_done < g->n_choices || g->is_blocked || !call->exchange)
         return;
     sum_up(call);
+    index_answers(call);
     if (!call->request->stream || call->request->session)
         rv_call_finish(call);
     else

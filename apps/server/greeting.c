@@ -22,6 +22,9 @@ void rv_greeting_print(const struct rv_server *server, const char *url, const ch
                                                    : "none yet, so only this machine is served; 'ruvllm key create' "
                                                      "makes one");
     printf("  store   %s\n", store_path ? store_path : "none: no keys, no sessions, no witness log");
+    if (server->config->learns)
+        printf("  learns  from feedback, %s\n",
+               store_path ? "kept in the store" : "in memory only: without a store it ends with the server");
     if (!is_unix(url))
         printf("  page    %s/\n", url);
     printf("  loading %s ...\n", rv_model_set_name(server->models, 0));

@@ -10,8 +10,9 @@
 enum { LIST_LIMIT = 1000 }; // of models with adapters
 
 /* What one entry says; its strings live until `engine`, which may be NULL, is released. */
-static void describe(struct rv_model_set *set, size_t i, ruvllm_engine *engine, struct rv_api_model *out)
+static void describe(struct rv_server *server, size_t i, ruvllm_engine *engine, struct rv_api_model *out)
 {
+    struct rv_model_set *set = server->models;
     struct ruvllm_model_info info = {.struct_size = sizeof(info)};
 
     *out = (struct rv_api_model){.id = rv_model_set_name(set, i), .created = rv_model_set_created(set, i)};
@@ -27,6 +28,7 @@ static void describe(struct rv_model_set *set, size_t i, ruvllm_engine *engine, 
     out->has_chat_template = info.has_chat_template;
     /* Rows of heads that 32 does not divide stay in 16 bits. */
     out->has_tiers = info.has_tiers && info.head_dim % 32 == 0;
+    out->can_learn = atomic_load(&server->learns[i]);
 }
 
 /* Adds a model with each adapter of it that the caller may use, the newest generation counting. */
@@ -69,7 +71,7 @@ bool rv_handle_models(struct rv_call *call)
         ruvllm_engine *engine = rv_model_set_peek(set, i);
         struct rv_api_model model;
 
-        describe(set, i, engine, &model);
+        describe(call->server, i, engine, &model);
         rv_api_reply_model(&call->reply, &model);
         if (!engine)
             continue;
@@ -120,7 +122,7 @@ bool rv_handle_model(struct rv_call *call)
         rv_api_error_model(&err, call->arg);
         rv_call_fail(call, &err);
     } else {
-        describe(set, (size_t)i, engine, &model);
+        describe(call->server, (size_t)i, engine, &model);
         if (*adapter) {
             model.parent = model.id;
             model.id = call->arg;

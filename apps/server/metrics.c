@@ -10,7 +10,7 @@ static const double bounds[RV_METRICS_N_BUCKETS - 1] = {0.001, 0.0025, 0.005, 0.
                                                         1,     2.5,    5,     10,   20,    30,   60,  120};
 /* What we answer with; anything else is counted under 0. */
 static const int statuses[RV_METRICS_N_STATUSES] = {200, 204, 302, 304, 400, 401, 403, 404, 405, 408, 409, 411, 413,
-                                                    414, 415, 417, 421, 429, 431, 499, 500, 501, 503, 504, 0};
+                                                    414, 415, 417, 421, 429, 431, 499, 500, 501, 503, 504, 507, 0};
 
 ruvllm_status rv_metrics_init(struct rv_metrics *metrics, size_t n_models, size_t n_routes, struct ruvllm_error *err)
 {
@@ -91,6 +91,10 @@ static const struct histogram_row histogram_rows[] = {
     {"ruvllm_inter_token_seconds", "Between two tokens of an answer.", offsetof(struct rv_metrics_model, inter_token)},
     {"ruvllm_queue_seconds", "Waiting before a prompt was computed.", offsetof(struct rv_metrics_model, queue)},
     {"ruvllm_request_seconds", "From a request's arrival to its last token.", offsetof(struct rv_metrics_model, total)},
+    {"ruvllm_feedback_compute_seconds", "From a vote to what it changes, without the disk.",
+     offsetof(struct rv_metrics_model, feedback_compute)},
+    {"ruvllm_feedback_commit_seconds", "A vote's wait for the disk.",
+     offsetof(struct rv_metrics_model, feedback_commit)},
     {"vllm:time_to_first_token_seconds", "As ruvllm_time_to_first_token_seconds.",
      offsetof(struct rv_metrics_model, first_token)},
     {"vllm:time_per_output_token_seconds", "As ruvllm_inter_token_seconds.",
@@ -134,6 +138,7 @@ NUMBER(generated_tokens, model->generated_tokens)
 NUMBER(n_stop, model->n_stop)
 NUMBER(n_length, model->n_length)
 NUMBER(n_cancelled, model->n_cancelled)
+NUMBER(feedback, model->feedback_compute.n)
 NUMBER(running, stats->running)
 NUMBER(waiting, stats->waiting)
 NUMBER(kv_used, stats->kv_used)
@@ -162,6 +167,7 @@ static const struct number_row number_rows[] = {
     {"ruvllm_finished_stop_total", "counter", "Answers the model or a stop string ended.", n_stop, false},
     {"ruvllm_finished_length_total", "counter", "Answers that max_tokens or the context ended.", n_length, false},
     {"ruvllm_cancelled_total", "counter", "Answers whose reader went away.", n_cancelled, false},
+    {"ruvllm_feedback_total", "counter", "Votes that were learned from.", feedback, false},
     {"ruvllm_requests_running", "gauge", "Sequences being computed: the size of the batch.", running, true},
     {"ruvllm_requests_waiting", "gauge", "Sequences waiting for their turn.", waiting, true},
     {"ruvllm_kv_bytes_used", "gauge", "Bytes of keys and values in use.", kv_used, true},

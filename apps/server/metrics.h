@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-enum { RV_METRICS_N_BUCKETS = 18, RV_METRICS_N_STATUSES = 25, RV_METRICS_MAX_ADAPTERS = 64 };
+enum { RV_METRICS_N_BUCKETS = 18, RV_METRICS_N_STATUSES = 26, RV_METRICS_MAX_ADAPTERS = 64 };
 
 /* Seconds. The last bucket is +Inf. Counts are per bucket, not yet summed up. */
 struct rv_metrics_histogram {
@@ -22,6 +22,8 @@ struct rv_metrics_model {
     struct rv_metrics_histogram inter_token;
     struct rv_metrics_histogram queue;
     struct rv_metrics_histogram total;
+    struct rv_metrics_histogram feedback_compute;
+    struct rv_metrics_histogram feedback_commit;
     uint64_t prompt_tokens;
     uint64_t cached_tokens;
     uint64_t generated_tokens;

@@ -40,6 +40,9 @@ static const struct rv_route routes[] = {
      .is_slow = true},
     {.method = RV_HTTP_GET, .pattern = "/v1/adapters/*/export", .work = rv_handle_adapter_export, .is_slow = true},
     {.method = RV_HTTP_GET, .pattern = "/v1/adapters/*/diff", .work = rv_handle_adapter_diff, .is_slow = true},
+    {.method = RV_HTTP_POST, .pattern = "/v1/feedback", .work = rv_handle_feedback, .is_vote = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/learning", .work = rv_handle_learning, .is_vote = true},
+    {.method = RV_HTTP_POST, .pattern = "/v1/learning/rollback", .work = rv_handle_learning_rollback, .is_vote = true},
 };
 
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };

@@ -24,6 +24,7 @@ struct rv_route {
     /* On a worker; see call.h. */
     bool (*work)(struct rv_call *call);
     bool is_slow; // may take seconds: on workers of its own
+    bool is_vote; // waits for the disk: likewise
 };
 
 enum rv_route_found {

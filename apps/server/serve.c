@@ -10,11 +10,13 @@
 
 #include "base/alloc.h"
 #include "base/heap.h"
+#include "ruvllm_learn.h"
 #include "server/adapter_folder.h"
 #include "server/call.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
 #include "server/model_list.h"
+#include "server/response_index.h"
 #include "server/service_manager.h"
 #include "server/witness_keeper.h"
 
@@ -29,6 +31,8 @@
 enum {
     N_QUICK = 2,
     N_SLOW = 2,
+    N_VOTERS = 8,          // they wait for the disk; those who wait together are written together
+    MAX_RESPONSES = 16384, // answers that feedback can name
     MAX_RATED_KEYS = 4096,
     MAX_PIECE = 64 << 20,
     MAX_WAITING_FOR_MODELS = 1024,
@@ -60,6 +64,7 @@ struct rv_serve_config rv_serve_config_default(void)
 {
     return (struct rv_serve_config){.model = ruvllm_model_params_default(),
                                     .engine = ruvllm_engine_params_default(),
+                                    .learn_rank = ruvllm_learn_params_default().rank,
                                     .drain_s = 30,
                                     .max_calls = 20000,
                                     .log_level = RUVLLM_LOG_INFO};
@@ -122,6 +127,27 @@ static void log_line(void *user, ruvllm_log_level level, const char *line)
     rv_access_log_message(user, names[level], line);
 }
 
+/* A model that cannot learn is served without. */
+static ruvllm_status start_learning(struct running *r, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err)
+{
+    struct rv_server *server = &r->server;
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    char text[400];
+    ruvllm_status rc;
+
+    rv_response_index_forget(server->responses, i_model);
+    params.store = server->store;
+    params.rank = r->config->learn_rank;
+    rc = ruvllm_engine_learn(engine, &params, err);
+    atomic_store(&server->learns[i_model], rc == RUVLLM_OK);
+    if (rc != RUVLLM_UNSUPPORTED)
+        return rc;
+    snprintf(text, sizeof(text), "the model '%s' is served without learning: %s",
+             rv_model_set_name(server->models, i_model), err->message);
+    rv_access_log_message(server->log, "warn", text);
+    return RUVLLM_OK;
+}
+
 /* On the loader's thread. */
 static ruvllm_status on_opened(void *user, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err)
 {
@@ -135,6 +161,8 @@ static ruvllm_status on_opened(void *user, size_t i_model, ruvllm_engine *engine
     /* Without these, answers would be others than the operator asked for. */
     for (size_t i = 0; !rc && i < r->config->n_adapters; i++)
         rc = ruvllm_engine_adapter_load(engine, r->adapter_ids[i], r->config->adapters[i].path, -1, &generation, err);
+    if (!rc && r->config->learns)
+        rc = start_learning(r, i_model, engine, err);
     return rc;
 }
 
@@ -345,6 +373,18 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
     return rc;
 }
 
+static ruvllm_status open_workers(struct running *r, struct ruvllm_error *err)
+{
+    struct rv_server *s = &r->server;
+    ruvllm_status rc = rv_worker_pool_open(&s->quick, N_QUICK, err);
+
+    if (!rc)
+        rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
+    if (!rc && r->config->learns)
+        rc = rv_worker_pool_open(&s->voters, N_VOTERS, err);
+    return rc;
+}
+
 static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
 {
     struct rv_server *s = &r->server;
@@ -358,14 +398,14 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = open_store(r, err);
     if (!rc)
         rc = rv_rate_limit_init(&s->rates, MAX_RATED_KEYS, err);
+    if (!rc && r->config->learns)
+        rc = rv_response_index_new(&s->responses, MAX_RESPONSES, err);
     if (!rc)
         rc = open_models(r, err);
     if (!rc)
         rc = rv_metrics_init(&s->metrics, rv_model_set_count(s->models), rv_route_table_count(), err);
     if (!rc)
-        rc = rv_worker_pool_open(&s->quick, N_QUICK, err);
-    if (!rc)
-        rc = rv_worker_pool_open(&s->slow, N_SLOW, err);
+        rc = open_workers(r, err);
     rv_witness_keeper_init(&r->keeper, s->slow, s->store, s->log, r->config->witness_days);
     if (!rc)
         rc = open_http(r, err);
@@ -382,10 +422,12 @@ static void close_all(struct running *r)
         rv_model_set_stop(s->models);
     rv_worker_pool_close(s->quick);
     rv_worker_pool_close(s->slow);
+    rv_worker_pool_close(s->voters);
     rv_call_free_all(s, false);
     rv_model_set_close(s->models);
     rv_call_free_all(s, true);
     rv_http_server_close(s->http);
+    rv_response_index_free(s->responses);
     rv_metrics_release(&s->metrics);
     rv_rate_limit_release(&s->rates);
     rv_auth_release(&s->auth);

@@ -28,6 +28,8 @@ struct rv_serve_config {
     const char *tls_cert;
     const char *tls_key;
     const char *store; // path; NULL: the user's; "none": no keys, sessions or witness log
+    bool learns;       // from feedback: every model that can
+    int32_t learn_rank;
     const char *const *cors_origins;
     size_t n_cors_origins;
     struct ruvllm_model_params model;

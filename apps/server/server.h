@@ -19,18 +19,22 @@
 #include <stdatomic.h>
 
 struct rv_call;
+struct rv_response_index;
 
 struct rv_server {
     const struct rv_serve_config *config;
     struct rv_http_server *http;
     struct rv_model_set *models;
-    struct rv_worker_pool *quick; // parsing, rendering, replies
-    struct rv_worker_pool *slow;  // embeddings, session files: what may take seconds
+    struct rv_worker_pool *quick;  // parsing, rendering, replies
+    struct rv_worker_pool *slow;   // embeddings, session files: what may take seconds
+    struct rv_worker_pool *voters; // feedback: what waits for the disk; NULL: the server does not learn
     struct rv_access_log *log;
     ruvllm_store *store;                       // NULL: none
     const char *sessions_folder;               // where conversations are saved; NULL: nowhere
     struct rv_adapter_choice default_adapters; // of requests that name none
     const char *adapters_folder;               // from which adapters are loaded, without links in it; NULL: none
+    struct rv_response_index *responses;       // what feedback is about; NULL: the server does not learn
+    _Atomic bool learns[RV_MODEL_SET_MAX];     // of loaded models; set before anybody can take them
     _Atomic bool is_draining; // set once; a request that does not see it yet is served, which is as good
 
     /* The I/O thread's alone. */

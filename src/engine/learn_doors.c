@@ -68,3 +68,26 @@ ruvllm_status ruvllm_engine_learn_rollback(ruvllm_engine *engine, const char *te
         rc = rv_learner_go_back(learner, tenant, generation, &r, err);
     return rc ? rc : give_result(&r, result, err);
 }
+
+ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, struct ruvllm_learned_info *info,
+                                    struct ruvllm_error *err)
+{
+    struct ruvllm_learned_info ours = {.struct_size = sizeof(ours)};
+    struct rv_learner_summary sum;
+    struct rv_learner *learner;
+    ruvllm_status rc;
+
+    if (!engine || !info)
+        return rv_door_fail_null(err, engine ? "info" : "engine");
+    rc = rv_engine_learn_get(engine, &learner, err);
+    if (!rc)
+        rc = rv_learner_sum_up(learner, tenant, &sum, err);
+    if (rc)
+        return rc;
+    ours.generation = sum.generation;
+    ours.n_votes = sum.n_votes;
+    ours.mean_score = sum.mean;
+    ours.oldest_generation = sum.oldest;
+    ours.spent_kl = sum.spent_kl;
+    return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
+}

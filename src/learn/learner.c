@@ -242,6 +242,36 @@ ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant,
     return rc;
 }
 
+/* The oldest generation that is kept; 0 when there is none but that. */
+static int64_t oldest_of(const struct rv_tenant_learner *state)
+{
+    int64_t g = state->now.generation;
+
+    while (g > 1 && rv_tenant_learner_has(state, g - 1))
+        g--;
+    return g;
+}
+
+ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, struct rv_learner_summary *out,
+                                struct ruvllm_error *err)
+{
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc)
+        *out = (struct rv_learner_summary){.generation = t->state->now.generation,
+                                           .n_votes = t->state->now.n_votes,
+                                           .mean = t->state->now.mean,
+                                           .oldest = oldest_of(t->state),
+                                           .spent_kl = t->state->now.spent_kl};
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
 {
     return learner->traces;

@@ -37,6 +37,18 @@ RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const ch
                                             int64_t *generation, struct ruvllm_error *err);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
 
+/* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
+struct rv_learner_summary {
+    int64_t generation;
+    int64_t n_votes;
+    double mean;
+    int64_t oldest;
+    double spent_kl;
+};
+
+RV_CHECKED ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant,
+                                           struct rv_learner_summary *out, struct ruvllm_error *err);
+
 /* What came of an event. */
 struct rv_learner_result {
     int64_t generation; // that answers from now on

@@ -34,6 +34,7 @@ typedef char hub_params_start_with_their_size[offsetof(struct ruvllm_hub_params,
 typedef char models_entry_starts_with_its_size[offsetof(struct ruvllm_models_entry, struct_size) == 0 ? 1 : -1];
 typedef char learn_params_start_with_their_size[offsetof(struct ruvllm_learn_params, struct_size) == 0 ? 1 : -1];
 typedef char feedback_result_starts_with_its_size[offsetof(struct ruvllm_feedback_result, struct_size) == 0 ? 1 : -1];
+typedef char learned_info_starts_with_its_size[offsetof(struct ruvllm_learned_info, struct_size) == 0 ? 1 : -1];
 typedef char quantize_params_start_with_their_size[offsetof(struct ruvllm_quantize_params, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);

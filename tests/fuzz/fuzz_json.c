@@ -6,6 +6,7 @@
 #include "fuzz_target.h"
 #include "server/api/api_adapter.h"
 #include "server/api/api_json.h"
+#include "server/api/api_learning.h"
 #include "server/api/api_request.h"
 
 #include <string.h>
@@ -229,7 +230,7 @@ static void check_refusal(ruvllm_status rc, const struct rv_api_error *err)
         RV_ASSERT((unsigned char)err->message[i] >= 0x20 && err->message[i] != 0x7f);
 }
 
-/* The one body that is no request to a model. */
+/* Bodies that are no requests to a model. */
 static void check_adapter_load(const char *body, size_t len)
 {
     struct rv_api_adapter_load load;
@@ -242,6 +243,30 @@ static void check_adapter_load(const char *body, size_t len)
         RV_ASSERT(rv_api_adapter_is_id(load.id) && load.path[0] && load.expected >= -1);
 }
 
+static void check_feedback(const char *body, size_t len)
+{
+    struct rv_api_feedback feedback;
+    struct rv_api_error err;
+    ruvllm_status rc = rv_api_learning_parse_feedback(body, len, &feedback, &err);
+
+    if (rc)
+        check_refusal(rc, &err);
+    else
+        RV_ASSERT(feedback.response_id[0] && feedback.score >= 0 && feedback.score <= 1 && feedback.choice >= 0);
+}
+
+static void check_rollback(const char *body, size_t len)
+{
+    struct rv_api_rollback rollback;
+    struct rv_api_error err;
+    ruvllm_status rc = rv_api_learning_parse_rollback(body, len, &rollback, &err);
+
+    if (rc)
+        check_refusal(rc, &err);
+    else
+        RV_ASSERT(rollback.generation >= 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rv_api_request *request;
@@ -252,6 +277,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (data[0] == 'a') {
         check_adapter_load((const char *)data + 1, size - 1);
+        return 0;
+    }
+    if (data[0] == 'v' || data[0] == 'r') {
+        (data[0] == 'v' ? check_feedback : check_rollback)((const char *)data + 1, size - 1);
         return 0;
     }
     rc = rv_api_request_parse((enum rv_api_kind)(data[0] % (RV_API_TEMPLATE + 1)), (const char *)data + 1, size - 1,

@@ -143,6 +143,7 @@ static void going_back_restores_every_bit(void **state)
 {
     ruvllm_engine *engine = open_engine(NULL);
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
     struct ruvllm_response *base = ask(engine, "anna", 0, 1, NULL), *third, *again;
     struct ruvllm_error err;
 
@@ -150,8 +151,15 @@ static void going_back_restores_every_bit(void **state)
     teach(engine, "anna", 0, 3);
     third = ask(engine, "anna", 0, 1, NULL);
     teach(engine, "anna", 0, 4);
+    assert_int_equal(ruvllm_engine_learned(engine, "anna", &info, &err), RUVLLM_OK);
+    assert_true(info.generation == 7 && info.n_votes == 7 && info.oldest_generation == 1);
+    assert_true(info.mean_score < 0.5 && info.spent_kl > 0);
     assert_int_equal(ruvllm_engine_learn_rollback(engine, "anna", 3, &result, &err), RUVLLM_OK);
     assert_int_equal(result.generation, 8);
+    assert_int_equal(ruvllm_engine_learned(engine, "anna", &info, &err), RUVLLM_OK);
+    assert_true(info.generation == 8 && info.n_votes == 3);
+    assert_int_equal(ruvllm_engine_learned(engine, "bert", &info, &err), RUVLLM_OK);
+    assert_true(info.generation == 0 && info.n_votes == 0 && info.oldest_generation == 0 && info.spent_kl == 0);
     assert_true(result.compute_us < 100000);
     again = ask(engine, "anna", 0, 1, NULL);
     assert_true(same(third, again));

@@ -73,16 +73,17 @@ function waitFor(child, said, pattern) {
 }
 
 export class Server {
-    // `args` go after those every test wants: a free port and a store of its own.
-    static async start(args, { folder, env } = {}) {
+    // `args` go after those every test wants: a free port and a store of its own. `via` is a command that runs it.
+    static async start(args, { folder, env, store, via = [] } = {}) {
         const server = new Server();
         server.folder = folder ?? mkdtempSync(join(tmpdir(), "ruvllm-server-"));
         server.ownsFolder = !folder;
-        server.store = join(server.folder, "store.db");
+        server.store = store ?? join(server.folder, "store.db");
         server.said = { out: "", err: "" };
         const all = ["serve", ...args, "--store", server.store];
         if (!args.includes("--listen")) all.push("--listen", "127.0.0.1:0");
-        server.child = spawn(program, all, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+        const [command, ...rest] = [...via, program, ...all];
+        server.child = spawn(command, rest, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
         server.child.stdout.on("data", (bytes) => (server.said.out += bytes));
         server.child.stderr.on("data", (bytes) => (server.said.err += bytes));
         server.ended = new Promise((resolve) => server.child.on("exit", (code, signal) => resolve({ code, signal })));

@@ -5,6 +5,7 @@
  *     print_replies parse KIND      reads bodies, one a line; prints "ok" or the message of the refusal for each
  */
 #include "server/api/api_adapter.h"
+#include "server/api/api_learning.h"
 #include "server/api/api_reply.h"
 
 #include <math.h>
@@ -53,6 +54,7 @@ static void print_texts(struct rv_buf *out)
         head.fingerprint = NULL;
         head.has_usage_chunk = false;
         head.adapter_generation = 3;
+        head.has_learned = true;
         choice.logprobs = NULL;
         choice.stop_reason = RUVLLM_STOP_EOS;
     }
@@ -135,18 +137,42 @@ static void print_adapters(struct rv_buf *out)
     print("AdapterDiff", out);
 }
 
+static void print_learning(struct rv_buf *out)
+{
+    const struct ruvllm_learned_info info = {.generation = 3, .n_votes = 2, .mean_score = 0.25, .oldest_generation = 1};
+    struct ruvllm_feedback_result result = {.generation = 3, .sequence = 7, .advantage = -1.5, .kl = 0.01};
+
+    rv_api_learning_reply_feedback(out, "cmpl-1", &result);
+    print("Feedback", out);
+    result.kl = (double)NAN;
+    rv_api_learning_reply_feedback(out, "cmpl-1", &result);
+    print("Feedback", out);
+    rv_api_learning_reply_rollback(out, "m", &result);
+    print("Rollback", out);
+    rv_api_learning_reply(out, "m", &info);
+    print("Learning", out);
+    rv_api_learning_reply(out, "m", NULL);
+    print("Learning", out);
+}
+
 /* The message of a refusal, or "ok". */
 static const char *judge(const char *kind, const char *line, size_t len, struct rv_api_error *err)
 {
     static const char *const kinds[] = {"chat",     "completion", "embedding", "response",
                                         "tokenize", "detokenize", "template"};
     struct rv_api_adapter_load load;
+    struct rv_api_feedback feedback;
+    struct rv_api_rollback rollback;
     struct rv_api_request *request;
     size_t i = 0;
     ruvllm_status rc;
 
     if (strcmp(kind, "adapter") == 0)
         return rv_api_adapter_load_parse(line, len, &load, err) ? err->message : "ok";
+    if (strcmp(kind, "feedback") == 0)
+        return rv_api_learning_parse_feedback(line, len, &feedback, err) ? err->message : "ok";
+    if (strcmp(kind, "rollback") == 0)
+        return rv_api_learning_parse_rollback(line, len, &rollback, err) ? err->message : "ok";
     while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i], kind) != 0)
         i++;
     if (i == sizeof(kinds) / sizeof(kinds[0]))
@@ -181,6 +207,7 @@ int main(int argc, char **argv)
     print_responses(&out);
     print_lists(&out);
     print_adapters(&out);
+    print_learning(&out);
     rv_buf_release(&out);
     return 0;
 }

@@ -42,6 +42,8 @@ static void begin_document(struct rv_buf *out, const struct rv_api_head *head, c
         rv_api_json_str(out, "system_fingerprint", head->fingerprint);
     if (head->adapter_generation)
         rv_api_json_int(out, "adapter_generation", head->adapter_generation);
+    if (head->has_learned)
+        rv_api_json_int(out, "learned_generation", head->learned_generation);
 }
 
 static void add_usage(struct rv_buf *out, const struct rv_api_usage *usage)

@@ -21,6 +21,8 @@ struct rv_api_head {
     const char *fingerprint;    // of model, adapter and program; NULL: left out
     bool has_usage_chunk;       // include_usage: the other chunks say "usage": null
     int64_t adapter_generation; // of the adapter it was made with, the first of several; 0: none, and left out
+    bool has_learned;           // the model learns: the reply says from which generation it is
+    int64_t learned_generation; // 0: nothing was learned yet
 };
 
 struct rv_api_usage {
@@ -140,7 +142,7 @@ struct rv_api_model {
     int32_t n_embd;
     bool has_chat_template;
     bool has_tiers; // keys and values are kept by age in less precision
-    bool can_learn; // feedback changes it
+    bool can_learn; // feedback changes its answers
 };
 
 void rv_api_reply_model(struct rv_buf *out, const struct rv_api_model *model);

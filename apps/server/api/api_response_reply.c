@@ -111,6 +111,8 @@ static void add_response(struct rv_buf *out, const char *key, const struct rv_ap
     rv_api_json_str(out, "model", r->head.model);
     if (r->head.adapter_generation)
         rv_api_json_int(out, "adapter_generation", r->head.adapter_generation);
+    if (r->head.has_learned)
+        rv_api_json_int(out, "learned_generation", r->head.learned_generation);
     add_error(out, err);
     rv_api_json_raw(out, "incomplete_details", progress == INCOMPLETE ? "{\"reason\":\"max_output_tokens\"}" : "null");
     rv_api_json_begin(out, "output", '[');

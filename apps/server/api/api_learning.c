@@ -1,0 +1,160 @@
+/* What clients say of answers, and what they are told was learned. */
+#include "server/api/api_learning.h"
+
+#include "server/api/api_body.h"
+#include "server/api/api_json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void copy(char *out, size_t cap, const char *text)
+{
+    snprintf(out, cap, "%s", text ? text : "");
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------- */
+
+static void read_feedback(struct rv_api_fields *body, struct rv_api_feedback *out)
+{
+    static const struct rv_api_field known[] = {
+        {.name = "response_id"}, {.name = "score"}, {.name = "choice"}, {.name = NULL}};
+    static const struct rv_api_field *const tables[] = {known};
+    const char *id = "";
+
+    rv_api_fields_only(body, tables, 1);
+    rv_api_fields_require(body, "response_id");
+    rv_api_fields_require(body, "score");
+    rv_api_fields_string(body, "response_id", 1, RV_API_MAX_RESPONSE_ID, &id);
+    rv_api_fields_float(body, "score", 0, 1, &out->score);
+    rv_api_fields_int32(body, "choice", 0, RV_API_MAX_CHOICE, &out->choice);
+    copy(out->response_id, sizeof(out->response_id), id);
+}
+
+ruvllm_status rv_api_learning_parse_feedback(const char *body, size_t len, struct rv_api_feedback *out,
+                                             struct rv_api_error *err)
+{
+    struct rv_api_reader reader = {.err = err};
+    struct rv_api_fields fields;
+    yyjson_doc *doc;
+    ruvllm_status rc = rv_api_body_read(body, len, &doc, err);
+
+    *out = (struct rv_api_feedback){0};
+    if (rc)
+        return rc;
+    if (rv_api_fields_init(&fields, &reader, yyjson_doc_get_root(doc), ""))
+        read_feedback(&fields, out);
+    yyjson_doc_free(doc);
+    return reader.failed;
+}
+
+static void read_rollback(struct rv_api_fields *body, struct rv_api_rollback *out)
+{
+    static const struct rv_api_field known[] = {{.name = "model"}, {.name = "generation"}, {.name = NULL}};
+    static const struct rv_api_field *const tables[] = {known};
+    const char *model = "";
+
+    rv_api_fields_only(body, tables, 1);
+    rv_api_fields_require(body, "generation");
+    rv_api_fields_string(body, "model", 1, RV_API_MAX_MODEL, &model);
+    rv_api_fields_int(body, "generation", 0, INT64_MAX, &out->generation);
+    copy(out->model, sizeof(out->model), model);
+}
+
+ruvllm_status rv_api_learning_parse_rollback(const char *body, size_t len, struct rv_api_rollback *out,
+                                             struct rv_api_error *err)
+{
+    struct rv_api_reader reader = {.err = err};
+    struct rv_api_fields fields;
+    yyjson_doc *doc;
+    ruvllm_status rc = rv_api_body_read(body, len, &doc, err);
+
+    *out = (struct rv_api_rollback){0};
+    if (rc)
+        return rc;
+    if (rv_api_fields_init(&fields, &reader, yyjson_doc_get_root(doc), ""))
+        read_rollback(&fields, out);
+    yyjson_doc_free(doc);
+    return reader.failed;
+}
+
+/* ---- replies ----------------------------------------------------------------------------------------- */
+
+static void add_number(struct rv_buf *out, const char *key, double value)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%.9g", value);
+    if (isfinite(value))
+        rv_api_json_raw(out, key, text);
+    else
+        rv_api_json_null(out, key);
+}
+
+static void add_result(struct rv_buf *out, const struct ruvllm_feedback_result *result)
+{
+    rv_api_json_int(out, "generation", result->generation);
+    rv_api_json_int(out, "sequence", result->sequence);
+}
+
+static void add_times(struct rv_buf *out, const struct ruvllm_feedback_result *result)
+{
+    rv_api_json_int(out, "compute_us", result->compute_us);
+    rv_api_json_int(out, "commit_us", result->commit_us);
+}
+
+void rv_api_learning_reply_feedback(struct rv_buf *out, const char *response_id,
+                                    const struct ruvllm_feedback_result *result)
+{
+    rv_api_json_begin(out, NULL, '{');
+    rv_api_json_str(out, "object", "feedback");
+    rv_api_json_str(out, "response_id", response_id);
+    add_result(out, result);
+    add_number(out, "advantage", result->advantage);
+    add_number(out, "kl", result->kl);
+    add_times(out, result);
+    rv_api_json_end(out, '}');
+}
+
+void rv_api_learning_reply_rollback(struct rv_buf *out, const char *model, const struct ruvllm_feedback_result *result)
+{
+    rv_api_json_begin(out, NULL, '{');
+    rv_api_json_str(out, "object", "learning.rollback");
+    rv_api_json_str(out, "model", model);
+    add_result(out, result);
+    add_times(out, result);
+    rv_api_json_end(out, '}');
+}
+
+void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct ruvllm_learned_info *info)
+{
+    rv_api_json_begin(out, NULL, '{');
+    rv_api_json_str(out, "object", "learning");
+    rv_api_json_str(out, "model", model);
+    rv_api_json_bool(out, "learning", info != NULL);
+    if (info) {
+        rv_api_json_int(out, "generation", info->generation);
+        rv_api_json_int(out, "votes", info->n_votes);
+        add_number(out, "mean_score", info->mean_score);
+        rv_api_json_int(out, "oldest_generation", info->oldest_generation);
+        add_number(out, "spent_kl", info->spent_kl);
+    }
+    rv_api_json_end(out, '}');
+}
+
+void rv_api_learning_missing(struct rv_api_error *err, const char *response_id)
+{
+    rv_api_error_set(err, 404, "response_not_found", "response_id",
+                     "there is no answer '%.*s' of this key's tenant, or it is too old to learn from",
+                     RV_API_ERROR_NAME, response_id);
+}
+
+void rv_api_learning_off(struct rv_api_error *err, const char *model)
+{
+    if (model)
+        rv_api_error_set(err, 501, "learning_off", NULL,
+                         "the model '%.*s' cannot learn: that needs our own graph on the CPU", RV_API_ERROR_NAME,
+                         model);
+    else
+        rv_api_error_set(err, 501, "learning_off", NULL, "this server does not learn: it was started without --learn");
+}

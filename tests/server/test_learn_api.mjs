@@ -1,0 +1,320 @@
+// Learning over the wire, the whole story: ask, vote, ask again, another answer; the other tenant's as before to the bit; a
+// kill and a restart forget nothing; the way back leads to the first answer, to the bit. And who may not, and what is no vote.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+
+import { eventually, models, OpenAI, program, Server } from "./server.mjs";
+
+const folder = mkdtempSync(join(tmpdir(), "ruvllm-learn-"));
+const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
+const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
+
+function key(...more) {
+    const run = spawnSync(program, ["key", "create", ...more, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
+    assert.equal(run.status, 0, run.stderr);
+    return JSON.parse(run.stdout).key;
+}
+
+let server, anna, bert, admin;
+before(async () => {
+    anna = key("--tenant", "anna");
+    bert = key("--tenant", "bert");
+    admin = key("--tenant", "operators", "--admin");
+    server = await Server.start(args, { folder });
+});
+after(async () => {
+    assert.deepEqual(await server.stop(), { code: 0, signal: null });
+    rmSync(folder, { recursive: true, force: true });
+});
+
+const ask = (who, more = {}) => server.client(who).completions.create({ model: "text", prompt, max_tokens: 24, temperature: 0, repetition_penalty: 1, logprobs: 5, ...more });
+const vote = (who, body) => server.client(who).post("/feedback", { body });
+const rollback = (who, body) => server.client(who).post("/learning/rollback", { body });
+const learned = async (who, from = server) => (await from.client(who).get("/learning")).data.find(({ model }) => model === "text");
+// Everything an answer was drawn from, digit by digit.
+const bits = (reply) => JSON.stringify(reply.choices);
+const textOf = (reply) => reply.choices[0].text;
+async function failure(promise, status) {
+    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
+    assert.ok(error instanceof OpenAI.APIError, String(error));
+    assert.equal(error.status, status, error.message);
+    return error.error;
+}
+
+// A server for one case, which ends with it however it goes.
+async function alone(more, options, story) {
+    const own = await Server.start(more, options);
+    let end;
+    try {
+        await story(own);
+    } finally {
+        end = await own.stop();
+    }
+    assert.deepEqual(end, { code: 0, signal: null });
+}
+
+describe("the whole story", () => {
+    let first, other, last;
+
+    it("says that it learns, and has learned nothing", async () => {
+        assert.match(server.said.out, /learns {2}from feedback, kept in the store/);
+        assert.equal((await server.client(anna).models.retrieve("text")).learning, true);
+        assert.deepEqual(await learned(anna), { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0 });
+        first = await ask(anna);
+        other = await ask(bert);
+        assert.equal(first.learned_generation, 0);
+        assert.equal(bits(other), bits(first));
+    });
+
+    it("changes the next answer by votes, at once in what it is drawn from and soon in its words", async () => {
+        let reply = first;
+        let n = 0;
+        for (; n < 10 && textOf(reply) === textOf(first); n++) {
+            const result = await vote(anna, { response_id: reply.id, score: 0 });
+            assert.equal(result.object, "feedback");
+            assert.equal(result.response_id, reply.id);
+            assert.equal(result.generation, n + 1);
+            assert.equal(result.sequence, n + 1);
+            assert.ok(result.advantage < 0 && result.kl > 0 && result.compute_us > 0 && result.commit_us > 0, JSON.stringify(result));
+            reply = await ask(anna);
+            assert.equal(reply.learned_generation, n + 1);
+            assert.notEqual(bits(reply), bits(first));
+            assert.ok(reply.usage.prompt_tokens_details.cached_tokens > 0); // votes make nothing invalid
+        }
+        assert.notEqual(textOf(reply), textOf(first), "ten bad votes changed no word");
+        last = reply;
+        const now = await learned(anna);
+        assert.equal(now.generation, n);
+        assert.equal(now.votes, n);
+        assert.equal(now.oldest_generation, 1);
+        assert.ok(now.mean_score < 0.5 && now.spent_kl > 0);
+    });
+
+    it("leaves the other tenant's answers as they were, to the bit", async () => {
+        const again = await ask(bert);
+        assert.equal(bits(again), bits(other));
+        assert.equal(again.learned_generation, 0);
+        assert.equal((await learned(bert)).generation, 0);
+    });
+
+    it("counts votes in the metrics", async () => {
+        const text = await (await server.fetch("/metrics", { headers: { authorization: `Bearer ${admin}` } })).text();
+        const n = last.learned_generation;
+        assert.match(text, new RegExp(`^ruvllm_feedback_total\\{model_name="text"\\} ${n}$`, "m"));
+        assert.match(text, new RegExp(`^ruvllm_feedback_compute_seconds_count\\{model_name="text"\\} ${n}$`, "m"));
+        assert.match(text, new RegExp(`^ruvllm_feedback_commit_seconds_count\\{model_name="text"\\} ${n}$`, "m"));
+    });
+
+    it("has learned it still after kill -9 and a restart", async () => {
+        server.child.kill("SIGKILL");
+        assert.equal((await server.ended).signal, "SIGKILL");
+        server = await Server.start(args, { folder });
+        const again = await ask(anna);
+        assert.equal(bits(again), bits(last));
+        assert.equal(again.learned_generation, last.learned_generation);
+        assert.equal(bits(await ask(bert)), bits(other));
+        assert.equal((await failure(vote(anna, { response_id: last.id, score: 1 }), 404)).code, "response_not_found"); // it was another process's
+    });
+
+    it("goes back to the first answer, to the bit, and forth again", async () => {
+        const n = last.learned_generation;
+        const result = await rollback(anna, { model: "text", generation: 0 });
+        assert.equal(result.object, "learning.rollback");
+        assert.equal(result.generation, n + 1);
+        assert.equal(result.sequence, n + 1);
+        const back = await ask(anna);
+        assert.equal(bits(back), bits(first));
+        assert.equal(back.learned_generation, n + 1);
+        assert.equal((await learned(anna)).votes, 0);
+        assert.equal((await rollback(anna, { generation: n })).generation, n + 2); // the default model's
+        assert.equal(bits(await ask(anna)), bits(last));
+        assert.equal(bits(await ask(bert)), bits(other));
+    });
+});
+
+describe("answers of every shape take a vote", () => {
+    it("a stream, by the id of its chunks; the last ones say the generation", async () => {
+        const chunks = [];
+        for await (const chunk of await ask(anna, { stream: true, stream_options: { include_usage: true } })) chunks.push(chunk);
+        const { generation } = await learned(anna);
+        assert.equal(chunks.at(-1).learned_generation, generation);
+        assert.equal((await vote(anna, { response_id: chunks[0].id, score: 0.5 })).generation, generation + 1);
+    });
+
+    it("each of several by its number, in any order", async () => {
+        const reply = await ask(anna, { n: 3, temperature: 1, seed: 1 });
+        const { generation } = await learned(anna);
+        for (const [i, choice] of [2, 0, 1].entries())
+            assert.equal((await vote(anna, { response_id: reply.id, choice, score: choice / 2 })).generation, generation + 1 + i);
+        assert.equal((await failure(vote(anna, { response_id: reply.id, choice: 3, score: 1 }), 404)).code, "response_not_found");
+    });
+
+    it("many tenants' votes at once", async () => {
+        const [mine, theirs] = [await ask(anna), await ask(bert)];
+        const before = [await learned(anna), await learned(bert)];
+        await Promise.all(Array.from({ length: 40 }, (_, i) => (i % 2 ? vote(anna, { response_id: mine.id, score: 0.5 }) : vote(bert, { response_id: theirs.id, score: 0.5 }))));
+        const after = [await learned(anna), await learned(bert)];
+        assert.equal(after[0].generation - before[0].generation, 20);
+        assert.equal(after[1].generation - before[1].generation, 20);
+    });
+});
+
+describe("what is no vote changes nothing", () => {
+    let reply, state;
+    before(async () => {
+        reply = await ask(anna);
+        state = await learned(anna);
+    });
+    after(async () => assert.deepEqual(await learned(anna), state));
+
+    it("an id that is none, or another tenant's, is the same 404", async () => {
+        const unknown = "cmpl-" + "a".repeat(24);
+        const words = async (who, id) => {
+            const { message, ...rest } = await failure(vote(who, { response_id: id, score: 0 }), 404);
+            return JSON.stringify({ ...rest, message: message.replace(id, "ID") });
+        };
+        const expected = await words(anna, unknown);
+        assert.match(expected, /response_not_found/);
+        assert.equal(await words(bert, reply.id), expected);
+        assert.equal(await words(admin, reply.id), expected); // being an admin makes nobody the tenant
+        assert.equal(await words(anna, reply.id.slice(0, -1)), expected);
+        assert.equal(await words(anna, `${reply.id}x`), expected);
+        assert.equal(await words(anna, "x".repeat(128)), expected);
+    });
+
+    it("a score that is none is a 400 that names it", async () => {
+        for (const score of [-0.01, 1.01, 2, -1, "1", true, null, [], {}, 1e300]) assert.equal((await failure(vote(anna, { response_id: reply.id, score }), 400)).param, "score", JSON.stringify(score));
+        assert.equal((await failure(vote(anna, { response_id: reply.id }), 400)).param, "score");
+        assert.equal((await failure(vote(anna, { score: 1 }), 400)).param, "response_id");
+        assert.equal((await failure(vote(anna, { response_id: reply.id, score: 1, choice: -1 }), 400)).param, "choice");
+        assert.equal((await failure(vote(anna, { response_id: reply.id, score: 1, tenant: "bert" }), 400)).param, "tenant");
+        for (const score of ["NaN", "Infinity", "1e999"]) {
+            const refused = await server.post("/v1/feedback", `{"response_id":"${reply.id}","score":${score}}`, { authorization: `Bearer ${anna}` });
+            assert.equal(refused.status, 400, score);
+        }
+    });
+
+    it("a generation that is not there is a 404, one that is none a 400, a model that is not there a 404", async () => {
+        await failure(rollback(anna, { generation: 100000 }), 404);
+        assert.equal((await failure(rollback(anna, { generation: -1 }), 400)).param, "generation");
+        assert.equal((await failure(rollback(anna, {}), 400)).param, "generation");
+        assert.equal((await failure(rollback(anna, { generation: 0, model: "nobody" }), 404)).code, "model_not_found");
+    });
+
+    it("nobody without a key", async () => {
+        await failure(vote("rv-wrong", { response_id: reply.id, score: 0 }), 401);
+        await failure(rollback("rv-wrong", { generation: 0 }), 401);
+        assert.equal((await server.fetch("/v1/learning")).status, 401);
+    });
+});
+
+describe("a server without --learn", () => {
+    let plain;
+    before(async () => (plain = await Server.start([`text=${models.text}`, "--threads", "1"])));
+    after(async () => assert.deepEqual(await plain.stop(), { code: 0, signal: null }));
+
+    it("says so everywhere", async () => {
+        const reply = await plain.client().completions.create({ model: "text", prompt: "Once", max_tokens: 4 });
+        assert.equal(reply.learned_generation, undefined);
+        const refused = await failure(plain.client().post("/feedback", { body: { response_id: reply.id, score: 1 } }), 501);
+        assert.equal(refused.code, "learning_off");
+        assert.match(refused.message, /--learn/);
+        await failure(plain.client().post("/learning/rollback", { body: { generation: 0 } }), 501);
+        assert.deepEqual(await learned(undefined, plain), { object: "learning", model: "text", learning: false });
+        assert.equal((await plain.client().models.retrieve("text")).learning, false);
+        assert.doesNotMatch(plain.said.out, /learns/);
+    });
+});
+
+describe("without a store", () => {
+    let memory;
+    before(async () => (memory = await Server.start([`text=${models.text}`, `chat=${models.chat}`, "--learn", "--learn-rank", "8", "--threads", "1", "--ctx", "256"], { store: "none" })));
+    after(async () => assert.deepEqual(await memory.stop(), { code: 0, signal: null }));
+
+    it("it learns in memory, and says so", async () => {
+        assert.match(memory.said.out, /learns {2}from feedback, in memory only/);
+        const reply = await memory.client().completions.create({ model: "text", prompt: "Once", max_tokens: 8 });
+        const result = await memory.client().post("/feedback", { body: { response_id: reply.id, score: 1 } });
+        assert.equal(result.generation, 1);
+        assert.equal(result.sequence, 0);
+        assert.equal((await learned(undefined, memory)).generation, 1);
+    });
+
+    it("chats and responses take votes too, each model for itself", async () => {
+        const chat = await memory.client().chat.completions.create({ model: "chat", messages: [{ role: "user", content: "Hello" }], max_tokens: 8 });
+        assert.equal(chat.learned_generation, 0);
+        assert.equal((await memory.client().post("/feedback", { body: { response_id: chat.id, score: 0 } })).generation, 1);
+        const response = await memory.client().responses.create({ model: "chat", input: "Hello", max_output_tokens: 8 });
+        assert.equal(response.learned_generation, 1);
+        assert.match(response.id, /^resp_/);
+        assert.equal((await memory.client().post("/feedback", { body: { response_id: response.id, score: 0 } })).generation, 2);
+        assert.equal((await learned(undefined, memory)).generation, 1);
+    });
+});
+
+describe("a model that was unloaded", () => {
+    it("knows no answers from before, and what was learned still", () => alone([...args, "--idle-unload", "1"], {}, async (idle) => {
+        const once = () => idle.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });
+        const unloaded = () => eventually(async () => !(await idle.client().models.retrieve("text")).loaded, "the model is unloaded", 20000);
+        await unloaded(); // the first engine wrote texts of its own, so its numbers are others
+        const first = await once();
+        assert.equal((await idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } })).generation, 1);
+        const taught = await once();
+        await unloaded();
+        assert.deepEqual((await idle.client().get("/learning")).data, []);
+        await failure(idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } }), 404);
+        const again = await once(); // has the number that the first had
+        assert.equal(again.learned_generation, 1);
+        assert.equal(bits(again), bits(taught));
+        await failure(idle.client().post("/feedback", { body: { response_id: first.id, score: 0 } }), 404);
+        assert.equal((await idle.client().post("/feedback", { body: { response_id: again.id, score: 0 } })).generation, 2);
+    }));
+});
+
+describe("a model that learned without a store", () => {
+    it("is not unloaded: no file would bring that back", () => alone([...args, "--idle-unload", "1"], { store: "none" }, async (idle) => {
+        const reply = await idle.client().completions.create({ model: "text", prompt, max_tokens: 8 });
+        await idle.client().post("/feedback", { body: { response_id: reply.id, score: 0 } });
+        await new Promise((resolve) => setTimeout(resolve, 2500));
+        assert.equal((await learned(undefined, idle))?.generation, 1);
+    }));
+});
+
+// A disk of its own for one server, small enough to be filled; needs a kernel that lets us have one.
+const disk = join(folder, "disk");
+const small = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"', disk];
+mkdirSync(disk);
+const hasDisk = spawnSync(small[0], [...small.slice(1), "true"]).status === 0;
+
+describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounted here" }, () => {
+    it("is a 507 for votes, while answers go on, and is over when there is room", () => alone(args, { folder: disk, via: small }, async (full) => {
+        const once = () => full.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });
+        const back = (body) => full.client().post("/learning/rollback", { body });
+        const fill = join(`/proc/${full.child.pid}/root`, disk, "fill");
+        const reply = await once();
+        assert.equal((await full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } })).generation, 1);
+        const before = await once();
+        assert.throws(() => writeFileSync(fill, Buffer.alloc(4 << 20)), /ENOSPC/);
+        for (let i = 0; i < 3; i++) assert.equal((await failure(full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }), 507)).code, "insufficient_storage");
+        await failure(back({ generation: 0 }), 507);
+        assert.equal(bits(await once()), bits(before)); // nothing was learned, everything is answered
+        assert.equal((await learned(undefined, full)).generation, 1);
+        rmSync(fill);
+        await eventually(async () => (await full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }).catch(() => ({}))).generation === 2, "votes count again");
+    }));
+});
+
+describe("a model that cannot learn", () => {
+    it("is served without, and the log says why", () => alone([`text=${models.text}`, "--learn", "--backend", "llama", "--threads", "1"], {}, async (other) => {
+        const reply = await other.client().completions.create({ model: "text", prompt: "Once", max_tokens: 4 });
+        assert.equal(reply.learned_generation, undefined);
+        assert.equal((await other.client().models.retrieve("text")).learning, false);
+        assert.deepEqual(await learned(undefined, other), { object: "learning", model: "text", learning: false });
+        assert.equal((await failure(other.client().post("/feedback", { body: { response_id: reply.id, score: 1 } }), 501)).code, "learning_off");
+        await eventually(() => other.log().some(({ message }) => /'text' is served without learning/.test(message ?? "")), "a line in the log");
+    }));
+});
