@@ -141,9 +141,9 @@ static uint64_t bytes_of(ruvllm_engine *engine)
     return memory.weights_mapped + memory.weights_allocated + memory.compute_bytes + stats.kv_budget;
 }
 
-static bool goes_on(void *user, float fraction)
+bool rv_model_set_goes_on(void *model_set, float fraction)
 {
-    struct rv_model_set *set = user;
+    struct rv_model_set *set = model_set;
     bool is_closing;
 
     (void)fraction;
@@ -167,7 +167,7 @@ static ruvllm_status open_engine(struct rv_model_set *set, const struct entry *e
             return rv_fail(err, RUVLLM_INVALID, "the path of the adapters' cache is too long");
         params.adapter_dir = folder;
     }
-    model.on_progress = goes_on;
+    model.on_progress = rv_model_set_goes_on;
     model.progress_user = set;
     params.model = &model;
     return ruvllm_engine_open(out, entry->path, &params, err);

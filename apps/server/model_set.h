@@ -65,6 +65,8 @@ void rv_model_set_stop(struct rv_model_set *set);
 
 size_t rv_model_set_count(const struct rv_model_set *set);
 const char *rv_model_set_name(const struct rv_model_set *set, size_t i_model);
+/* A ruvllm_progress_fn of whatever a loading model does: false once the set closes. */
+bool rv_model_set_goes_on(void *model_set, float fraction);
 int64_t rv_model_set_created(const struct rv_model_set *set, size_t i_model); // of the file, Unix time; 0: unknown
 /* The number of a model, or -1. */
 int32_t rv_model_set_find(const struct rv_model_set *set, const char *name);

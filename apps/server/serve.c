@@ -138,6 +138,8 @@ static ruvllm_status start_learning(struct running *r, size_t i_model, ruvllm_en
     rv_response_index_forget(server->responses, i_model);
     params.store = server->store;
     params.rank = r->config->learn_rank;
+    params.on_progress = rv_model_set_goes_on;
+    params.progress_user = server->models;
     rc = ruvllm_engine_learn(engine, &params, err);
     atomic_store(&server->learns[i_model], rc == RUVLLM_OK);
     if (rc != RUVLLM_UNSUPPORTED)

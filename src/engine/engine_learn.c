@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128 };
+enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128, FIRST_AT_ONCE = 4 };
 
 static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at once leaves behind
 
@@ -126,33 +126,59 @@ static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvll
     return rc;
 }
 
-/* States of texts the model writes, one text after the other: the same ones every time. */
-static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn, float *states, size_t *n,
-                                 struct ruvllm_error *err)
+/* Appends the states of a text that was written. */
+static void take_states(struct rv_engine_learn *learn, uint64_t id, size_t dims, float *states, size_t *n)
 {
-    size_t dims = (size_t)e->model->hparams.n_embd;
+    struct rv_trace *trace = rv_trace_ring_find(learn->first, id, NULL);
+
+    for (size_t j = 0; trace && j < (size_t)trace->n_rows * dims; j++)
+        states[*n * dims + j] = rv_vec_from_bf16(trace->states[j]);
+    *n += trace ? (size_t)trace->n_rows : 0;
+    rv_trace_unref(trace);
+}
+
+/* Some texts at once, which a batch computes hardly slower than one. */
+static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn *learn, uint64_t first_seed,
+                                 float *states, size_t *n, struct ruvllm_error *err)
+{
     int32_t tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2 : FIRST_TOKENS;
+    uint64_t ids[FIRST_AT_ONCE];
+    int n_ids = 0;
     ruvllm_status rc = RUVLLM_OK;
 
-    *n = 0;
-    for (int i = 0; i < FIRST_TEXTS && !rc; i++) {
-        struct rv_trace *trace = NULL;
-        uint64_t id;
+    while (n_ids < FIRST_AT_ONCE && !rc) {
+        rc = write_text(e, tokens, first_seed + (uint64_t)n_ids, &ids[n_ids], err);
+        n_ids += !rc;
+    }
+    for (int i = 0; i < n_ids; i++) {
+        struct ruvllm_error late;
+        ruvllm_status each = wait_for(e, ids[i], rc ? &late : err); // also after a failure: nobody else reads them
 
-        rc = write_text(e, tokens, (uint64_t)i + 1, &id, err);
-        if (!rc)
-            rc = wait_for(e, id, err);
-        if (!rc)
-            trace = rv_trace_ring_find(learn->first, id, NULL);
-        for (size_t j = 0; trace && j < (size_t)trace->n_rows * dims; j++)
-            states[*n * dims + j] = rv_vec_from_bf16(trace->states[j]);
-        *n += trace ? (size_t)trace->n_rows : 0;
-        rv_trace_unref(trace);
+        if (!each)
+            take_states(learn, ids[i], (size_t)e->model->hparams.n_embd, states, n);
+        rc = rc ? rc : each;
     }
     return rc;
 }
 
-static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_learn *learn, struct rv_whitening *out,
+/* States of texts the model writes. */
+static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                 const struct ruvllm_learn_params *params, float *states, size_t *n,
+                                 struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    *n = 0;
+    for (int i = 0; i < FIRST_TEXTS && !rc; i += FIRST_AT_ONCE) {
+        if (params->on_progress && !params->on_progress(params->progress_user, (float)i / FIRST_TEXTS))
+            return rv_fail(err, RUVLLM_CANCELLED, "learning was given up before it began");
+        rc = write_group(e, learn, (uint64_t)i + 1, states, n, err);
+    }
+    return rc;
+}
+
+static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                    const struct ruvllm_learn_params *params, struct rv_whitening *out,
                                     struct ruvllm_error *err)
 {
     size_t dims = (size_t)e->model->hparams.n_embd, n;
@@ -161,7 +187,7 @@ static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_le
 
     if (!states)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate states of %zu numbers", dims);
-    rc = write_texts(e, learn, states, &n, err);
+    rc = write_texts(e, learn, params, states, &n, err);
     if (!rc)
         rc = rv_whitening_init(out, states, n, (int32_t)dims, err);
     rv_free(states);
@@ -185,7 +211,7 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
     snprintf(model, sizeof(model), "%016" PRIx64, rv_session_model_hash(e));
     rc = rv_whitening_store_load(params->store, model, e->model->hparams.n_embd, &whitening, err);
     if (!rc && !whitening.directions) {
-        rc = make_whitening(e, learn, &whitening, err);
+        rc = make_whitening(e, learn, params, &whitening, err);
         if (!rc)
             rc = rv_whitening_store_save(params->store, model, &whitening, err);
     }
@@ -194,11 +220,9 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
         return rc;
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
-    if (rc)
-        return rc;
-    atomic_store(&learn->learner, learner);
-    rv_trace_ring_resize(learn->first, 0);
-    return RUVLLM_OK;
+    if (!rc)
+        atomic_store(&learn->learner, learner);
+    return rc;
 }
 
 ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct ruvllm_learn_params *params,
@@ -227,5 +251,7 @@ ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct r
         return rc;
     }
     /* From here on the engine thread has it, so it stays until the engine closes. */
-    return make_learner(engine, learn, params, err);
+    rc = make_learner(engine, learn, params, err);
+    rv_trace_ring_resize(learn->first, 0);
+    return rc;
 }

@@ -409,8 +409,9 @@ static void random_use_keeps_all_books_straight(void **state)
     if (n >= 20000) {
         assert_true(d->n_finished && d->n_refused && d->n_cached && s.n_preempted && s.n_squeezed && s.n_evicted &&
                     s.n_migrated);
-        assert_true(s.n_spilled && s.n_restored && d->n_parked && d->n_fetched && d->n_damaged && d->n_broken &&
-                    rv_spill_file_n_failed(d->f.spill));
+        assert_true(s.n_spilled && s.n_restored && d->n_parked && d->n_fetched && d->n_damaged && d->n_broken);
+        /* Broken is it for a moment only: a short run need not write or read just then. */
+        assert_true(n < 200000 || rv_spill_file_n_failed(d->f.spill));
     }
     close_driver(d);
 }
