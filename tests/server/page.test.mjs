@@ -194,6 +194,41 @@ if (!realUrl) {
             );
         });
 
+        test("without learning there is nothing to vote with", async () => {
+            await ask("one");
+            assert.equal(await answers().last().getByLabel("Good answer: more like this").isVisible(), false);
+        });
+
+        test("a vote is sent for the answer, told, kept over a reload, and taken back", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            await answers().last().getByLabel("Bad answer: less like this").click();
+            await page.waitForFunction(() => document.querySelector(".vote-note").textContent !== "");
+            assert.deepEqual(stub.votes, [{ response_id: "chatcmpl-1", score: 0 }]);
+            assert.equal(await page.textContent(".vote-note"), "Learned: generation 1");
+            await page.reload();
+            await ready();
+            const bad = answers().last().getByLabel("Bad answer: less like this");
+            assert.equal(await bad.getAttribute("aria-pressed"), "true");
+            await answers().last().getByRole("button", { name: "Undo" }).click();
+            await page.waitForFunction(() => document.querySelector(".vote-note").textContent === "");
+            assert.deepEqual(stub.votes[1], { model: "stub-small", generation: 0 });
+            assert.equal(await bad.getAttribute("aria-pressed"), "false");
+        });
+
+        test("a vote that is refused says why", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            stub.behaviour.learns = false;
+            await answers().last().getByLabel("Good answer: more like this").click();
+            await page.waitForFunction(() => document.querySelector(".vote-note").textContent !== "");
+            assert.match(await page.textContent(".vote-note"), /does not learn/);
+        });
+
         test("an edited message replaces what followed it", async () => {
             await ask("one");
             await ask("two");

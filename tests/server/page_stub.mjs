@@ -29,6 +29,7 @@ export const DEFAULTS = {
     errorAfter: -1, // events after which an error event ends the stream
     keepsSessions: true,
     context: 4096,
+    learns: false,
 };
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -62,6 +63,7 @@ class Stub {
         this.chats = []; // bodies of the chat requests
         this.sessions = new Map();
         this.n_aborted = 0;
+        this.votes = []; // bodies of feedback and rollbacks
     }
 
     json(response, status, value, headers = {}) {
@@ -87,7 +89,16 @@ class Stub {
         if (path.startsWith("/v1/sessions"))
             return this.serveSessions(request.method, path.slice("/v1/sessions".length), response);
         if (path === "/v1/chat/completions") return this.serveChat(JSON.parse(await bodyOf(request)), response);
+        if (path === "/v1/feedback" || path === "/v1/learning/rollback")
+            return this.serveLearning(JSON.parse(await bodyOf(request)), response);
         return this.fail(response, 404, "no such route");
+    }
+
+    serveLearning(body, response) {
+        if (!this.behaviour.learns) return this.fail(response, 501, "this server does not learn");
+        if (body.response_id?.endsWith("gone")) return this.fail(response, 404, "the answer is too old to learn from");
+        this.votes.push(body);
+        this.json(response, 200, { object: "feedback", generation: this.votes.length });
     }
 
     serveFile(path, response) {
@@ -110,6 +121,7 @@ class Stub {
             loaded: true,
             chat_template: id !== "stub-text",
             context: this.behaviour.context,
+            learning: this.behaviour.learns,
         });
         this.json(response, 200, {
             object: "list",
@@ -163,7 +175,7 @@ class Stub {
         const pieces = text.match(new RegExp(`[^]{1,${pieceLength}}`, "gu")) ?? [];
         const send = (value) =>
             response.write(
-                `data: ${JSON.stringify({ object: "chat.completion.chunk", model: body.model, ...value })}\n\n`,
+                `data: ${JSON.stringify({ id: `chatcmpl-${this.chats.length}`, object: "chat.completion.chunk", model: body.model, ...value })}\n\n`,
             );
         send({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] });
         response.write(": ping\n\n");

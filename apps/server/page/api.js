@@ -106,7 +106,7 @@ async function requestJson(method, path, options) {
 }
 
 /*
- * Models as {id, context, canChat}; context is the number of tokens a model takes, or null while the server has not
+ * Models as {id, context, canChat, learns}; context is the number of tokens a model takes, or null while the server has not
  * loaded it. A model without a chat template cannot chat.
  */
 export async function listModels() {
@@ -115,8 +115,17 @@ export async function listModels() {
         id: model.id,
         context: model.context ?? null,
         canChat: model.chat_template !== false,
+        learns: model.learning === true,
     }));
 }
+
+/* A score of 0 or 1 for an answer. Resolves to what came of it once that is kept: {generation, ...}. */
+export const vote = (id, score) =>
+    requestJson("POST", "/v1/feedback", { body: { response_id: id, score } });
+
+/* The model answers again as it did with this generation of what it learned; 0: as it came. */
+export const goBack = (model, generation) =>
+    requestJson("POST", "/v1/learning/rollback", { body: { model, generation } });
 
 const isMissing = (error) => error.status === 404 || error.status === 501;
 
@@ -181,13 +190,13 @@ export async function* eventsOf(stream) {
 }
 
 /*
- * Sends a chat request and calls onText(piece) as the answer comes. Returns {finish, usage, model, firstMs, totalMs,
+ * Sends a chat request and calls onText(piece) as the answer comes. Returns {id, finish, usage, model, firstMs, totalMs,
  * textMs}: finish and usage as the server gave them, firstMs to the first piece, textMs between the first and the
  * last, both null when nothing came. A stream that ends before it says it is finished is an error of kind `cut`.
  */
 export async function streamChat(body, { signal, onText }) {
     const began = performance.now();
-    const result = { finish: null, usage: null, model: body.model, firstMs: null, textMs: null, totalMs: 0 };
+    const result = { id: null, finish: null, usage: null, model: body.model, firstMs: null, textMs: null, totalMs: 0 };
     const response = await request("POST", "/v1/chat/completions", {
         signal,
         body: { ...body, stream: true, stream_options: { include_usage: true } },
@@ -218,6 +227,7 @@ const STATUS_OF_TYPE = { authentication_error: 401, invalid_request_error: 400, 
 
 function takeChunk(chunk, result, now, onText) {
     if (chunk.error) throw errorFrom(STATUS_OF_TYPE[chunk.error.type] ?? 500, chunk.error, 0);
+    if (chunk.id) result.id = chunk.id;
     if (chunk.usage) result.usage = chunk.usage;
     if (chunk.model) result.model = chunk.model;
     const choice = chunk.choices?.[0];

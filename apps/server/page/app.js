@@ -12,13 +12,17 @@ import { Sidebar } from "./sidebar.js";
 import { byId, el } from "./dom.js";
 import { download, fileName, toJson, toMarkdown } from "./export.js";
 
-let models = []; // {id, context, canChat}
+let models = []; // {id, context, canChat, learns}
 let remote = null; // the server's list of sessions; null: it keeps none, or has not been asked
 let current = null; // the open Conversation
 
 const view = new ChatView({
     regenerate: () => current.regenerate(),
     edit: (index, text) => current.edit(index, text),
+    learns: (model) => models.some((each) => each.id === model && each.learns),
+    vote: api.vote,
+    undo: api.goBack,
+    voted: () => save(current.session),
 });
 const sidebar = new Sidebar({ open: openById, rename: renameSession, remove: removeSession });
 const keyDialog = new KeyDialog();
@@ -177,6 +181,7 @@ function showModels() {
 async function loadModels() {
     models = await api.listModels();
     showModels();
+    view.showVotes();
     if (models.length === 0)
         throw new api.ApiError("model", "The server has no model.", "Start it with one: ruvllm serve model.gguf.");
 }
@@ -187,8 +192,9 @@ async function learnContext() {
     if (!model || model.context !== null) return;
     try {
         const list = await api.listModels();
-        model.context = list.find((each) => each.id === model.id)?.context ?? null;
+        Object.assign(model, list.find((each) => each.id === model.id));
         showContext(current.session);
+        view.showVotes();
     } catch {
         /* the meter goes without its limit until the next answer */
     }

@@ -1,8 +1,9 @@
 /*
  * The conversation on the screen: messages, their buttons, the error below them. It changes nothing but nodes: what a
- * button does is in the `actions` it is given (regenerate(), edit(index, text)).
+ * button does is in the `actions` it is given (regenerate(), edit(index, text), and those of votes.js).
  */
 import { MarkdownView } from "./markdown.js";
+import { VoteBar } from "./votes.js";
 import { byId, copyFrom, el, icon, iconButton } from "./dom.js";
 
 const FINISH_NOTES = {
@@ -87,7 +88,8 @@ export class ChatView {
     answerView(message) {
         const body = el("div", { class: "body prose" });
         const stats = el("span", { class: "stats" });
-        const view = { body, stats, markdown: new MarkdownView(body), text: message.content };
+        const votes = new VoteBar(this.actions);
+        const view = { body, stats, votes, message, markdown: new MarkdownView(body), text: message.content };
         view.item = el(
             "li",
             { class: "message answer" },
@@ -100,16 +102,13 @@ export class ChatView {
                 iconButton("redo", "Regenerate this answer", () => this.actions.regenerate(), {
                     class: "icon-button changes only-last",
                 }),
-                /*
-                 * The place of the votes on this answer (good, bad, correct it). Empty until the server learns from
-                 * feedback.
-                 */
-                el("div", { class: "votes", hidden: true }),
+                votes.node,
                 stats,
             ),
         );
         view.markdown.update(message.content);
         this.showStats(view, message);
+        votes.show(message);
         return view;
     }
 
@@ -150,6 +149,12 @@ export class ChatView {
         this.draw(view);
         view.item.classList.remove("pending");
         this.showStats(view, message);
+        view.votes.show(message);
+    }
+
+    /* Which models learn has changed. */
+    showVotes() {
+        for (const { votes, message } of this.views) votes?.show(message);
     }
 
     showStats(view, message) {

@@ -114,6 +114,7 @@ const MIN_MEASURED_MS = 50;
 /* Speed is measured, or absent: tokens after the first by the time between the first piece of text and the last. */
 function takeResult(answer, result) {
     answer.finish = result.finish;
+    answer.id = result.id;
     answer.model = result.model;
     answer.totalMs = Math.round(result.totalMs);
     if (!result.usage) return;
