@@ -126,6 +126,7 @@ void rv_api_json_float(struct rv_buf *out, const char *key, float value)
     char text[32];
 
     RV_ASSERT(isfinite(value));
+    value = value == 0 ? 0 : value; // "-0" is an integer to those who read it, and no longer negative
     begin_value(out, key);
     for (int digits = 6; digits <= 9; digits++) { // 9 always read back the same
         snprintf(text, sizeof(text), "%.*g", digits, (double)value);
