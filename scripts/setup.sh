@@ -23,7 +23,7 @@ packages=(
     build-essential cmake ninja-build clang clang-format clang-tidy libclang-rt-14-dev pkg-config git python3
     libpcre2-dev libutf8proc-dev libedit-dev libsodium-dev libyyjson-dev
     libsqlite3-dev libpq-dev libcurl4-openssl-dev libevent-dev libllhttp-dev libssl-dev
-    libcmocka-dev postgresql-15 scdoc tmux ccache nginx-light haproxy wrk chromium openssl
+    libcmocka-dev postgresql-15 scdoc tmux ccache nginx-light haproxy wrk chromium openssl strace
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
@@ -35,10 +35,10 @@ package_packages=(
 
 what=${1:-all}
 case $what in
-all) ;;
+all) command -v npm >/dev/null || packages+=(nodejs npm) ;; # they may come from elsewhere than the distribution
 package)
     packages=("${package_packages[@]}")
-    command -v npm >/dev/null || packages+=(npm) # it may come from elsewhere than the distribution
+    command -v npm >/dev/null || packages+=(npm)
     ;;
 *)
     echo "usage: $0 [package]" >&2
