@@ -250,7 +250,7 @@ static void add_server(struct rv_buf *out, const struct rv_metrics *m, const str
     rv_buf_addf(out,
                 "vllm:lora_requests_info{max_lora=\"%d\",running_lora_adapters=\"%s\",waiting_lora_adapters=\"%s\"} "
                 "%" PRId64 "\n",
-                RV_METRICS_MAX_ADAPTERS, view->running_adapters ? view->running_adapters : "",
+                ruvllm_engine_params_default().max_adapters, view->running_adapters ? view->running_adapters : "",
                 view->waiting_adapters ? view->waiting_adapters : "", view->now_s);
 }
 

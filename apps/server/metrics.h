@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-enum { RV_METRICS_N_BUCKETS = 18, RV_METRICS_N_STATUSES = 26, RV_METRICS_MAX_ADAPTERS = 64 };
+enum { RV_METRICS_N_BUCKETS = 18, RV_METRICS_N_STATUSES = 26 };
 
 /* Seconds. The last bucket is +Inf. Counts are per bucket, not yet summed up. */
 struct rv_metrics_histogram {

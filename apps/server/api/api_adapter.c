@@ -1,7 +1,6 @@
 /* What clients say of adapters and what they are told. */
 #include "server/api/api_adapter.h"
 
-#include "server/api/api_body.h"
 #include "server/api/api_json.h"
 
 #include <stdio.h>
@@ -99,8 +98,9 @@ static void copy(char *out, size_t cap, const char *text)
     snprintf(out, cap, "%s", text ? text : "");
 }
 
-static void read_load(struct rv_api_fields *body, struct rv_api_adapter_load *out)
+static void read_load(struct rv_api_fields *body, void *user)
 {
+    struct rv_api_adapter_load *out = user;
     static const struct rv_api_field known[] = {
         {.name = "id"}, {.name = "path"}, {.name = "model"}, {.name = "expected"}, {.name = NULL}};
     static const struct rv_api_field *const tables[] = {known};
@@ -122,18 +122,8 @@ static void read_load(struct rv_api_fields *body, struct rv_api_adapter_load *ou
 ruvllm_status rv_api_adapter_load_parse(const char *body, size_t len, struct rv_api_adapter_load *out,
                                         struct rv_api_error *err)
 {
-    struct rv_api_reader reader = {.err = err};
-    struct rv_api_fields fields;
-    yyjson_doc *doc;
-    ruvllm_status rc = rv_api_body_read(body, len, &doc, err);
-
     *out = (struct rv_api_adapter_load){.expected = -1};
-    if (rc)
-        return rc;
-    if (rv_api_fields_init(&fields, &reader, yyjson_doc_get_root(doc), ""))
-        read_load(&fields, out);
-    yyjson_doc_free(doc);
-    return reader.failed;
+    return rv_api_fields_parse(body, len, read_load, out, err);
 }
 
 /* ---- replies --------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* Typed readers of JSON fields, and the words of their refusals. */
 #include "server/api/api_fields.h"
 
+#include "server/api/api_body.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -315,4 +317,20 @@ yyjson_val *rv_api_fields_array(struct rv_api_fields *fields, const char *name, 
     snprintf(wanted, sizeof(wanted), "an array of %zu to %zu elements", min, max);
     rv_api_fields_wrong(fields->reader, value, path_of(fields, name, path), wanted);
     return NULL;
+}
+
+ruvllm_status rv_api_fields_parse(const char *body, size_t len, void (*read)(struct rv_api_fields *fields, void *out),
+                                  void *out, struct rv_api_error *err)
+{
+    struct rv_api_reader reader = {.err = err};
+    struct rv_api_fields fields;
+    yyjson_doc *doc;
+    ruvllm_status rc = rv_api_body_read(body, len, &doc, err);
+
+    if (rc)
+        return rc;
+    if (rv_api_fields_init(&fields, &reader, yyjson_doc_get_root(doc), ""))
+        read(&fields, out);
+    yyjson_doc_free(doc);
+    return reader.failed;
 }

@@ -77,4 +77,12 @@ void rv_api_fields_wrong(struct rv_api_reader *reader, yyjson_val *value, const 
 /* Zeroed memory that lives as long as the request; NULL is a failure that is set. */
 void *rv_api_fields_alloc(struct rv_api_reader *reader, size_t n, size_t size);
 
+/*
+ * Reads a body that is one small object: `read` takes what it wants into `out`, which keeps nothing of the body. For
+ * requests whose words must outlive it there is api_request.h.
+ */
+RV_CHECKED ruvllm_status rv_api_fields_parse(const char *body, size_t len,
+                                             void (*read)(struct rv_api_fields *fields, void *out), void *out,
+                                             struct rv_api_error *err);
+
 #endif

@@ -1,7 +1,6 @@
 /* What clients say of answers, and what they are told was learned. */
 #include "server/api/api_learning.h"
 
-#include "server/api/api_body.h"
 #include "server/api/api_json.h"
 
 #include <math.h>
@@ -15,8 +14,9 @@ static void copy(char *out, size_t cap, const char *text)
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
 
-static void read_feedback(struct rv_api_fields *body, struct rv_api_feedback *out)
+static void read_feedback(struct rv_api_fields *body, void *user)
 {
+    struct rv_api_feedback *out = user;
     static const struct rv_api_field known[] = {
         {.name = "response_id"}, {.name = "score"}, {.name = "choice"}, {.name = NULL}};
     static const struct rv_api_field *const tables[] = {known};
@@ -34,22 +34,13 @@ static void read_feedback(struct rv_api_fields *body, struct rv_api_feedback *ou
 ruvllm_status rv_api_learning_parse_feedback(const char *body, size_t len, struct rv_api_feedback *out,
                                              struct rv_api_error *err)
 {
-    struct rv_api_reader reader = {.err = err};
-    struct rv_api_fields fields;
-    yyjson_doc *doc;
-    ruvllm_status rc = rv_api_body_read(body, len, &doc, err);
-
     *out = (struct rv_api_feedback){0};
-    if (rc)
-        return rc;
-    if (rv_api_fields_init(&fields, &reader, yyjson_doc_get_root(doc), ""))
-        read_feedback(&fields, out);
-    yyjson_doc_free(doc);
-    return reader.failed;
+    return rv_api_fields_parse(body, len, read_feedback, out, err);
 }
 
-static void read_rollback(struct rv_api_fields *body, struct rv_api_rollback *out)
+static void read_rollback(struct rv_api_fields *body, void *user)
 {
+    struct rv_api_rollback *out = user;
     static const struct rv_api_field known[] = {{.name = "model"}, {.name = "generation"}, {.name = NULL}};
     static const struct rv_api_field *const tables[] = {known};
     const char *model = "";
@@ -64,18 +55,8 @@ static void read_rollback(struct rv_api_fields *body, struct rv_api_rollback *ou
 ruvllm_status rv_api_learning_parse_rollback(const char *body, size_t len, struct rv_api_rollback *out,
                                              struct rv_api_error *err)
 {
-    struct rv_api_reader reader = {.err = err};
-    struct rv_api_fields fields;
-    yyjson_doc *doc;
-    ruvllm_status rc = rv_api_body_read(body, len, &doc, err);
-
     *out = (struct rv_api_rollback){0};
-    if (rc)
-        return rc;
-    if (rv_api_fields_init(&fields, &reader, yyjson_doc_get_root(doc), ""))
-        read_rollback(&fields, out);
-    yyjson_doc_free(doc);
-    return reader.failed;
+    return rv_api_fields_parse(body, len, read_rollback, out, err);
 }
 
 /* ---- replies ----------------------------------------------------------------------------------------- */
