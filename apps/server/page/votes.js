@@ -12,7 +12,14 @@ export class VoteBar {
         this.good = iconButton("good", "Good answer: more like this", () => this.vote(1));
         this.bad = iconButton("bad", "Bad answer: less like this", () => this.vote(0));
         this.note = el("span", { class: "vote-note", role: "status" });
-        this.back = el("button", { type: "button", class: "link", onclick: () => this.undo(), text: "Undo", hidden: true });
+        this.back = el("button", {
+            type: "button",
+            class: "link",
+            title: "Forget this vote and those that came after it",
+            onclick: () => this.undo(),
+            text: "Undo",
+            hidden: true,
+        });
         this.node = el("div", { class: "votes", hidden: true }, this.good, this.bad, this.note, this.back);
     }
 
