@@ -17,13 +17,14 @@
 #include "kernels/vec.h"
 #include "learn/head_gradient.h"
 #include "learn/tenant_learner.h"
+#include "learn/tick.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 512, MAX_DIMS = 8192, PROMPT = 12, ANSWER = 48, N_PROMPTS = 400, N_TAUGHT = 300 };
+enum { MAX_TOKENS = 512, MAX_DIMS = 8192, PROMPT = 12, ANSWER = 48, N_PROMPTS = 400, N_TAUGHT = 300, TICK_EVERY = 8 };
 
 struct lab {
     struct ruvllm_model *model;
@@ -32,6 +33,7 @@ struct lab {
     float *head; // n_vocab rows
     struct rv_head_gradient gradient;
     struct rv_whitening whitening;
+    struct rv_anchors anchors;
     const struct rv_vec_ops *ops;
     struct rv_rng rng;
     float *logits;
@@ -135,6 +137,24 @@ static void generate(struct lab *lab, const struct rv_head_adapter *adapter, int
     }
 }
 
+/* Rows to hold against: of texts that nobody is taught or tested with. */
+static void make_anchors(struct lab *lab)
+{
+    struct ruvllm_error err;
+    struct rv_trace *trace;
+
+    if (rv_anchors_init(&lab->anchors, (int32_t)lab->n_dims, &err) ||
+        rv_trace_new(&trace, 1, "", (int32_t)lab->n_dims, 127, &err))
+        die("anchors", &err);
+    for (int i = 0; i < 24; i++) {
+        int32_t tokens[128] = {rv_vocab_bos(lab->model->vocab)};
+
+        generate(lab, NULL, tokens, 1, 127, trace);
+        rv_anchors_add(&lab->anchors, trace, 3);
+    }
+    rv_trace_unref(trace);
+}
+
 static struct texts write_texts(struct lab *lab, int32_t n, int32_t length)
 {
     struct texts t = {.n = n, .length = length};
@@ -199,6 +219,7 @@ static void open_lab(struct lab *lab, const char *path)
     if (rv_whitening_init(&lab->whitening, t.states, (size_t)(t.n * t.length), (int32_t)lab->n_dims, &err))
         die("whitening", &err);
     free_texts(&t);
+    make_anchors(lab);
 }
 
 static struct rv_trace *new_trace(const struct lab *lab, int32_t n)
@@ -221,14 +242,43 @@ static struct rv_tenant_learner *new_learner(const struct lab *lab, int32_t rank
     return learner;
 }
 
-static void vote(struct rv_tenant_learner *learner, const struct rv_trace *trace, double score)
+/* A vote, remembered in the study (NULL: none). */
+static void vote(struct rv_tenant_learner *learner, struct rv_study *study, const struct rv_trace *trace, double score)
 {
     struct rv_tenant_vote made;
     struct ruvllm_error err;
 
     if (rv_tenant_learner_weigh(learner, trace, score, &made, &err) || rv_tenant_learner_apply(learner, &made, &err))
         die("vote", &err);
+    if (study && rv_rehearsal_add(&study->rehearsal, trace, score, made.advantage, learner->now.generation, &err))
+        die("rehearsal", &err);
     rv_tenant_learner_release_vote(&made);
+}
+
+/* What the background loop does between votes. */
+static void work(struct rv_tick *tick, struct rv_tenant_learner *learner, struct rv_study *study)
+{
+    struct rv_rehearsal_answer *answers[2 * RV_REHEARSAL_MAX];
+    size_t n = rv_rehearsal_take(&study->rehearsal, answers);
+    struct rv_tick_result result;
+    struct ruvllm_error err;
+
+    rv_tick_begin(tick, &learner->now.adapter);
+    if (rv_tick_run(tick, study, answers, n, learner->now.mean, INT64_MAX, &result, &err))
+        die("tick", &err);
+    if (getenv("TICKS"))
+        fprintf(stderr, "%d kl %.4f -> %.4f better %+.4f +- %.4f pull %.2f n %zu good %.1f mean %.3f\n",
+                (int)result.verdict, result.kl_before, result.kl, result.better, result.error, study->pull, n,
+                tick->fit.n_good, learner->now.mean);
+    if (result.verdict == RV_TICK_ACCEPTED || result.verdict == RV_TICK_HALVED) {
+        size_t len = (size_t)tick->made.n_pairs * (size_t)tick->made.n_dims * sizeof(float);
+
+        learner->now.adapter.n_pairs = tick->made.n_pairs;
+        memcpy(learner->now.adapter.a, tick->made.a, len);
+        memcpy(learner->now.adapter.b, tick->made.b, len);
+    }
+    for (size_t i = 0; i < n; i++)
+        rv_rehearsal_unref(answers[i]);
 }
 
 /* ---- row 1: one vote ------------------------------------------------------------------------ */
@@ -248,7 +298,7 @@ static void one_vote(struct lab *lab, int n_events, double score, const char *wh
         generate(lab, NULL, asked.tokens, 16, ANSWER, trace);
         rv_model_rewind(lab->model, 0);
         advance(lab, asked.tokens, asked.length, asked.length, asked.states);
-        vote(learner, trace, score);
+        vote(learner, NULL, trace, score);
         gain = nll(lab, NULL, &asked, 16) - nll(lab, &learner->now.adapter, &asked, 16);
         moved += gain;
         n_right += (score > 0.5) == (gain > 0);
@@ -309,7 +359,18 @@ static void learn_skill(struct lab *lab, const struct skill *s)
     struct rv_trace *trace = new_trace(lab, ANSWER);
     double base = nll(lab, NULL, &others, 1), before = success(lab, NULL, &prompts, s->word, 600);
     int32_t tokens[PROMPT + ANSWER];
+    struct rv_tick_config config = {.manifest = &lab->model->manifest,
+                                    .hparams = &lab->model->hparams,
+                                    .whitening = &lab->whitening,
+                                    .anchors = &lab->anchors,
+                                    .rank = s->rank,
+                                    .budget = getenv("BUDGET") ? atof(getenv("BUDGET")) : RV_TICK_BUDGET};
+    struct rv_tick tick;
+    struct rv_study *study;
+    struct ruvllm_error err;
 
+    if (rv_tick_init(&tick, &config, &err) || rv_study_new(&study, &lab->whitening, (uint64_t)1 << 28, &err))
+        die("study", &err);
     rv_rng_init(&lab->rng, s->seed);
     for (int i = 0; i < s->n_votes; i++) {
         double score;
@@ -319,7 +380,9 @@ static void learn_skill(struct lab *lab, const struct skill *s)
         score = has_word(lab, tokens + PROMPT, s->word);
         if (s->is_shuffled)
             score = rv_rng_uniform(&lab->rng) < before;
-        vote(learner, trace, score);
+        vote(learner, study, trace, score);
+        if (i % TICK_EVERY == TICK_EVERY - 1)
+            work(&tick, learner, study);
     }
     printf("learn.%s.r%d.%s=%.4f\n", s->row, s->rank, lab->name,
            success(lab, &learner->now.adapter, &prompts, s->word, 600));
@@ -356,7 +419,7 @@ static void time_votes(struct lab *lab)
         for (int i = 0; i < N; i++) {
             int64_t start = rv_clock_us();
 
-            vote(learner, trace, i % 2);
+            vote(learner, NULL, trace, i % 2);
             us[i] = (double)(rv_clock_us() - start);
         }
         qsort(us, N, sizeof(us[0]), by_size);

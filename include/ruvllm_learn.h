@@ -25,6 +25,7 @@ struct ruvllm_learn_params {
     uint64_t trace_bytes;           // for answers that wait for feedback, the oldest going first; 64 MiB
     ruvllm_progress_fn on_progress; // of what ruvllm_engine_learn does first; false gives up; may be NULL
     void *progress_user;
+    bool no_background; // votes alone teach: nothing is gone over again between them
 };
 
 RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
@@ -68,6 +69,9 @@ struct ruvllm_learned_info {
     double mean_score;         // running, of those votes; 0.5 before the first
     int64_t oldest_generation; // that can be gone back to, beside 0, which always can; 0: there is no other
     double spent_kl;           // nats a token, of all steps that are in it
+    double anchor_kl;          // how far text that nobody voted on was moved, when the background loop last looked
+    int64_t n_ticks;           // what the background loop added
+    int32_t n_paused;          // votes to come that teach nothing, after votes became all alike; 0: learning goes on
 };
 
 /* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */

@@ -4,13 +4,14 @@
 #include "base/log.h"
 #include "engine/session.h"
 #include "kernels/vec.h"
+#include "learn/anchors_store.h"
 #include "learn/whitening_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128, FIRST_AT_ONCE = 4 };
+enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128, FIRST_AT_ONCE = 4, FIRST_STRIDE = 3 };
 
 static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at once leaves behind
 
@@ -126,20 +127,29 @@ static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvll
     return rc;
 }
 
-/* Appends the states of a text that was written. */
-static void take_states(struct rv_engine_learn *learn, uint64_t id, size_t dims, float *states, size_t *n)
+/* What the model's own texts leave behind. */
+struct first {
+    float *states; // of all tokens
+    size_t n;
+    struct rv_anchors anchors; // some of them, with what was likely there
+};
+
+/* Appends what a text that was written left. */
+static void take_states(struct rv_engine_learn *learn, uint64_t id, size_t dims, struct first *first)
 {
     struct rv_trace *trace = rv_trace_ring_find(learn->first, id, NULL);
 
     for (size_t j = 0; trace && j < (size_t)trace->n_rows * dims; j++)
-        states[*n * dims + j] = rv_vec_from_bf16(trace->states[j]);
-    *n += trace ? (size_t)trace->n_rows : 0;
+        first->states[first->n * dims + j] = rv_vec_from_bf16(trace->states[j]);
+    first->n += trace ? (size_t)trace->n_rows : 0;
+    if (trace)
+        rv_anchors_add(&first->anchors, trace, FIRST_STRIDE);
     rv_trace_unref(trace);
 }
 
 /* Some texts at once, which a batch computes hardly slower than one. */
 static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn *learn, uint64_t first_seed,
-                                 float *states, size_t *n, struct ruvllm_error *err)
+                                 struct first *first, struct ruvllm_error *err)
 {
     int32_t tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2 : FIRST_TOKENS;
     uint64_t ids[FIRST_AT_ONCE];
@@ -155,7 +165,7 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
         ruvllm_status each = wait_for(e, ids[i], rc ? &late : err); // also after a failure: nobody else reads them
 
         if (!each)
-            take_states(learn, ids[i], (size_t)e->model->hparams.n_embd, states, n);
+            take_states(learn, ids[i], (size_t)e->model->hparams.n_embd, first);
         rc = rc ? rc : each;
     }
     return rc;
@@ -163,34 +173,63 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
 
 /* States of texts the model writes. */
 static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                 const struct ruvllm_learn_params *params, float *states, size_t *n,
+                                 const struct ruvllm_learn_params *params, struct first *first,
                                  struct ruvllm_error *err)
 {
     ruvllm_status rc = RUVLLM_OK;
 
-    *n = 0;
     for (int i = 0; i < FIRST_TEXTS && !rc; i += FIRST_AT_ONCE) {
         if (params->on_progress && !params->on_progress(params->progress_user, (float)i / FIRST_TEXTS))
             return rv_fail(err, RUVLLM_CANCELLED, "learning was given up before it began");
-        rc = write_group(e, learn, (uint64_t)i + 1, states, n, err);
+        rc = write_group(e, learn, (uint64_t)i + 1, first, err);
     }
     return rc;
 }
 
-static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                    const struct ruvllm_learn_params *params, struct rv_whitening *out,
-                                    struct ruvllm_error *err)
+/* Has the texts written; makes the anchors, and the whitening unless there is one. */
+static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                const struct ruvllm_learn_params *params, struct rv_whitening *whitening,
+                                struct rv_anchors *anchors, struct ruvllm_error *err)
 {
-    size_t dims = (size_t)e->model->hparams.n_embd, n;
-    float *states = rv_realloc_array(NULL, (size_t)FIRST_TEXTS * FIRST_TOKENS * dims, sizeof(*states));
+    size_t dims = (size_t)e->model->hparams.n_embd;
+    struct first first = {.states = rv_realloc_array(NULL, (size_t)FIRST_TEXTS * FIRST_TOKENS * dims, sizeof(float))};
     ruvllm_status rc;
 
-    if (!states)
+    if (!first.states)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate states of %zu numbers", dims);
-    rc = write_texts(e, learn, params, states, &n, err);
+    rc = rv_anchors_init(&first.anchors, (int32_t)dims, err);
     if (!rc)
-        rc = rv_whitening_init(out, states, n, (int32_t)dims, err);
-    rv_free(states);
+        rc = write_texts(e, learn, params, &first, err);
+    if (!rc && !whitening->directions)
+        rc = rv_whitening_init(whitening, first.states, first.n, (int32_t)dims, err);
+    rv_free(first.states);
+    if (rc)
+        rv_anchors_release(&first.anchors);
+    else
+        *anchors = first.anchors;
+    return rc;
+}
+
+/* Where the model usually is: from the store, or measured and kept there. */
+static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                const struct ruvllm_learn_params *params, const char *model,
+                                struct rv_whitening *whitening, struct rv_anchors *anchors, struct ruvllm_error *err)
+{
+    const struct rv_hparams *h = &e->model->hparams;
+    bool is_known;
+    ruvllm_status rc = rv_whitening_store_load(params->store, model, h->n_embd, whitening, err);
+
+    if (!rc)
+        rc = rv_anchors_store_load(params->store, model, h->n_embd, h->n_vocab, anchors, err);
+    is_known = whitening->directions != NULL;
+    if (rc || (is_known && anchors->states))
+        return rc;
+    rv_anchors_release(anchors);
+    rc = make_first(e, learn, params, whitening, anchors, err);
+    if (!rc && !is_known)
+        rc = rv_whitening_store_save(params->store, model, whitening, err);
+    if (!rc)
+        rc = rv_anchors_store_save(params->store, model, anchors, err);
     return rc;
 }
 
@@ -205,21 +244,24 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
                                        .rank = params->rank,
                                        .trace_bytes = params->trace_bytes};
     struct rv_whitening whitening = {0};
+    struct rv_anchors anchors = {0};
     struct rv_learner *learner;
     ruvllm_status rc;
 
     snprintf(model, sizeof(model), "%016" PRIx64, rv_session_model_hash(e));
-    rc = rv_whitening_store_load(params->store, model, e->model->hparams.n_embd, &whitening, err);
-    if (!rc && !whitening.directions) {
-        rc = make_whitening(e, learn, params, &whitening, err);
-        if (!rc)
-            rc = rv_whitening_store_save(params->store, model, &whitening, err);
-    }
+    rc = find_first(e, learn, params, model, &whitening, &anchors, err);
     if (rc) {
         rv_whitening_release(&whitening);
+        rv_anchors_release(&anchors);
         return rc;
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
+    if (!rc && !params->no_background) {
+        rc = rv_learner_study(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
+        if (rc)
+            rv_learner_free(learner);
+    }
+    rv_anchors_release(&anchors);
     if (!rc)
         atomic_store(&learn->learner, learner);
     return rc;

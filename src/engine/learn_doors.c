@@ -89,5 +89,8 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.mean_score = sum.mean;
     ours.oldest_generation = sum.oldest;
     ours.spent_kl = sum.spent_kl;
+    ours.anchor_kl = sum.anchor_kl;
+    ours.n_ticks = sum.n_ticks;
+    ours.n_paused = sum.n_paused;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

@@ -2,7 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str_map.h"
+#include "learn/tick_event.h"
 #include "store/store_events.h"
 
 #include <pthread.h>
@@ -15,15 +17,18 @@ struct tenant {
     int64_t seq;          // of the last event that is in it
     struct rv_tenant_learner *state;
     struct rv_adapter *adapter; // what answers; NULL: nothing
+    struct rv_study *study;     // NULL: none yet
     struct tenant *next;
 };
 
-enum { N_BUCKETS = 4096 };
+enum { N_BUCKETS = 4096, STUDY_BYTES = 8 << 20 };
 
 struct rv_learner {
     struct rv_learner_config config;
     char *model;
     struct rv_whitening whitening;
+    struct rv_anchors anchors;
+    struct rv_background *background; // NULL: none
     struct rv_trace_ring *traces;
     pthread_mutex_t lock;
     struct tenant *tenants[N_BUCKETS]; // guarded by lock; they stay
@@ -36,6 +41,7 @@ static void free_tenant(struct tenant *t)
     if (!t)
         return;
     rv_tenant_learner_free(t->state);
+    rv_study_unref(t->study);
     rv_adapter_unref(t->adapter);
     pthread_mutex_destroy(&t->lock);
     rv_free(t->name);
@@ -160,6 +166,8 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
 
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
+    if (event->kind == RV_STORE_EVENT_TICK || event->kind == RV_STORE_EVENT_GATE)
+        return rv_tick_event_apply(t->state, event->result, err);
     if (event->kind != RV_STORE_EVENT_VOTE || event->is_forgotten)
         return RUVLLM_OK;
     rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
@@ -267,7 +275,10 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                            .n_votes = t->state->now.n_votes,
                                            .mean = t->state->now.mean,
                                            .oldest = oldest_of(t->state),
-                                           .spent_kl = t->state->now.spent_kl};
+                                           .spent_kl = t->state->now.spent_kl,
+                                           .anchor_kl = t->state->now.anchor_kl,
+                                           .n_ticks = t->state->now.n_ticks,
+                                           .n_paused = t->state->now.flood.n_paused};
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -276,6 +287,151 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
 {
     return learner->traces;
 }
+
+/* ---- between votes -------------------------------------------------------------------------- */
+
+/* Under the tenant's lock: asks for a tick when there is enough new. Not having one is no failure of the vote. */
+static void ask_for_tick(struct rv_learner *l, struct tenant *t)
+{
+    struct rv_background_job *job;
+    struct ruvllm_error err;
+
+    if (t->study->n_new < RV_BACKGROUND_EVERY || t->study->is_busy)
+        return;
+    if (rv_background_job_new(&job, t->name, t->study, &t->state->now.adapter, &err)) {
+        rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %s", t->name, err.message);
+        return;
+    }
+    job->generation = t->state->now.generation;
+    job->mean = t->state->now.mean;
+    t->study->n_new = 0;
+    t->study->is_busy = true;
+    rv_background_ask(l->background, job);
+}
+
+/* Under the tenant's lock: an answer that was voted on is remembered, to be gone over again. */
+static void remember(struct rv_learner *l, struct tenant *t, const struct rv_trace *trace,
+                     const struct rv_tenant_vote *made)
+{
+    ruvllm_status rc = RUVLLM_OK;
+    struct ruvllm_error err;
+
+    if (!l->background || t->state->now.flood.n_paused > 0)
+        return;
+    if (!t->study)
+        rc = rv_study_new(&t->study, &l->whitening, STUDY_BYTES, &err);
+    if (!rc)
+        rc =
+            rv_rehearsal_add(&t->study->rehearsal, trace, made->score, made->advantage, t->state->now.generation, &err);
+    if (rc) {
+        rv_log(RUVLLM_LOG_WARN, "an answer of tenant '%s' will not be gone over again: %s", t->name, err.message);
+        return;
+    }
+    t->study->n_new++;
+    ask_for_tick(l, t);
+}
+
+/* Under the tenant's lock: an event of the background loop goes the way of all others. Takes over the bytes. */
+static ruvllm_status record(struct rv_learner *l, struct tenant *t, struct rv_store_event *event, struct rv_str bytes,
+                            struct ruvllm_error *err)
+{
+    struct rv_learner_result result = {0};
+    ruvllm_status rc;
+
+    event->result = bytes;
+    event->generation = t->state->now.generation;
+    rc = append(l, t, event, &result, err);
+    if (!rc)
+        rc = rv_tick_event_apply(t->state, bytes, err);
+    if (!rc)
+        rc = publish(l, t, err);
+    rv_free((char *)(uintptr_t)bytes.data);
+    return rc;
+}
+
+/* Under the tenant's lock: when votes became a flood, back to before, and nothing is learned for a while. */
+static void heed_alarm(struct rv_learner *l, struct tenant *t)
+{
+    static const char reason[] = "votes became all alike: learning pauses";
+    struct rv_store_event event = {.kind = RV_STORE_EVENT_GATE, .reason = {.data = reason, .len = sizeof(reason) - 1}};
+    struct rv_tick_result nothing = {0};
+    struct rv_str bytes;
+    struct ruvllm_error err;
+    int64_t since;
+    ruvllm_status rc;
+
+    if (!rv_flood_rings(&t->state->now.flood, &since))
+        return;
+    rc = rv_tick_event_write_gate(RV_TICK_EVENT_PAUSED, &nothing, since, &bytes, &err);
+    if (!rc)
+        rc = record(l, t, &event, bytes, &err);
+    if (rc) // it rings again with the next vote
+        rv_log(RUVLLM_LOG_WARN, "cannot pause learning of tenant '%s': %s", t->name, err.message);
+    else if (t->study)
+        rv_rehearsal_drop_after(&t->study->rehearsal, since);
+}
+
+/* Under the tenant's lock: what a tick came to. */
+static ruvllm_status settle(struct rv_learner *l, struct tenant *t, const struct rv_background_job *job,
+                            struct ruvllm_error *err)
+{
+    bool is_rejected = job->result.verdict == RV_TICK_REJECTED;
+    struct rv_store_event event = {.kind = is_rejected ? RV_STORE_EVENT_GATE : RV_STORE_EVENT_TICK};
+    struct rv_str bytes;
+    ruvllm_status rc;
+
+    if (job->result.verdict == RV_TICK_NOTHING)
+        return RUVLLM_OK;
+    if (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation)) {
+        t->study->n_new += RV_BACKGROUND_EVERY; // made again, of what is now
+        return RUVLLM_OK;
+    }
+    rc = is_rejected ? rv_tick_event_write_gate(RV_TICK_EVENT_REJECTED, &job->result, job->generation, &bytes, err)
+                     : rv_tick_event_write(&job->made, &job->result, job->generation, &bytes, err);
+    return rc ? rc : record(l, t, &event, bytes, err);
+}
+
+/* On the background's thread of normal priority. */
+static void on_made(void *user, struct rv_background_job *job)
+{
+    struct rv_learner *l = user;
+    struct tenant *t;
+    struct ruvllm_error err;
+    ruvllm_status rc = find_tenant(l, job->tenant, &t, &err);
+
+    if (!rc) {
+        pthread_mutex_lock(&t->lock);
+        if (t->study == job->study) { // else it was let go and came back since
+            t->study->is_busy = false;
+            err = job->err;
+            rc = job->rc ? job->rc : settle(l, t, job, &err);
+            ask_for_tick(l, t);
+        }
+        pthread_mutex_unlock(&t->lock);
+    }
+    if (rc)
+        rv_log(RUVLLM_LOG_WARN, "a tick of tenant '%s' came to nothing: %s", job->tenant, err.message);
+    rv_background_job_free(job);
+}
+
+ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
+                               enum rv_consolidate_strategy strategy, struct ruvllm_error *err)
+{
+    struct rv_tick_config config = {.manifest = learner->config.manifest,
+                                    .hparams = learner->config.hparams,
+                                    .whitening = &learner->whitening,
+                                    .anchors = &learner->anchors,
+                                    .rank = learner->config.rank,
+                                    .strategy = strategy,
+                                    .budget = RV_TICK_BUDGET};
+
+    rv_anchors_release(&learner->anchors);
+    learner->anchors = *anchors;
+    *anchors = (struct rv_anchors){0};
+    return rv_background_open(&learner->background, &config, on_made, learner, err);
+}
+
+/* ---- feedback ------------------------------------------------------------------------------- */
 
 /* Under the tenant's lock. */
 static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct rv_trace *trace, double score,
@@ -299,6 +455,10 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     if (!rc)
         rc = publish(l, t, err);
     result->compute_us += rv_clock_us() - start;
+    if (!rc) {
+        remember(l, t, trace, &made);
+        heed_alarm(l, t);
+    }
     result->advantage = made.advantage;
     result->kl = made.step.kl;
     result->generation = t->state->now.generation;
@@ -351,6 +511,8 @@ ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant,
         int64_t start = rv_clock_us();
 
         rc = rv_tenant_learner_go_back(t->state, generation, err);
+        if (t->study)
+            rv_rehearsal_drop_after(&t->study->rehearsal, generation);
         if (!rc)
             rc = publish(learner, t, err);
         result->compute_us = rv_clock_us() - start;
@@ -394,6 +556,7 @@ void rv_learner_free(struct rv_learner *learner)
 {
     if (!learner)
         return;
+    rv_background_close(learner->background);
     for (size_t i = 0; i < N_BUCKETS; i++) {
         while (learner->tenants[i]) {
             struct tenant *t = learner->tenants[i];
@@ -403,6 +566,7 @@ void rv_learner_free(struct rv_learner *learner)
         }
     }
     rv_trace_ring_free(learner->traces);
+    rv_anchors_release(&learner->anchors);
     rv_whitening_release(&learner->whitening);
     pthread_mutex_destroy(&learner->lock);
     rv_free(learner->model);

@@ -13,7 +13,10 @@
 
 #include <stdatomic.h>
 
-enum { RV_TRACE_MAX_ROWS = 512 }; // of an answer: what comes later leaves no trace
+enum {
+    RV_TRACE_MAX_ROWS = 512, // of an answer: what comes later leaves no trace
+    RV_TRACE_TOP = 32        // likeliest tokens that a row names
+};
 
 struct rv_trace {
     uint64_t id; // of the answer
@@ -22,7 +25,9 @@ struct rv_trace {
     int32_t n_dims;
     int32_t n_rows;
     int32_t cap;
+    float scale; // of its logits: 1 / temperature
     int32_t *tokens;
+    int32_t *top;        // n_rows of RV_TRACE_TOP: the likeliest, the first first; -1 where there are fewer
     float *logprobs;     // of the tokens, as they were drawn
     uint16_t *states;    // n_rows of n_dims, bfloat16
     uint16_t *gradients; // likewise

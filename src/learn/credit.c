@@ -1,0 +1,78 @@
+#include "learn/credit.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+ruvllm_status rv_credit_init(struct rv_credit *out, size_t n_vocab, struct ruvllm_error *err)
+{
+    *out = (struct rv_credit){.n_vocab = n_vocab};
+    out->good = rv_calloc(n_vocab, sizeof(*out->good));
+    out->bad = rv_calloc(n_vocab, sizeof(*out->bad));
+    out->marks = rv_calloc(n_vocab, sizeof(*out->marks));
+    if (out->good && out->bad && out->marks)
+        return RUVLLM_OK;
+    rv_credit_release(out);
+    return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate counts of %zu tokens", n_vocab);
+}
+
+void rv_credit_release(struct rv_credit *credit)
+{
+    rv_free(credit->good);
+    rv_free(credit->bad);
+    rv_free(credit->marks);
+    *credit = (struct rv_credit){0};
+}
+
+void rv_credit_clear(struct rv_credit *credit, float doubt)
+{
+    memset(credit->good, 0, credit->n_vocab * sizeof(*credit->good));
+    memset(credit->bad, 0, credit->n_vocab * sizeof(*credit->bad));
+    memset(credit->marks, 0, credit->n_vocab * sizeof(*credit->marks));
+    credit->mark = 0;
+    credit->doubt = doubt;
+}
+
+void rv_credit_add(struct rv_credit *credit, const int32_t *tokens, int32_t n, bool is_good, float share)
+{
+    float *counts = is_good ? credit->good : credit->bad;
+
+    credit->mark++;
+    for (int32_t i = 0; i < n; i++) {
+        size_t token = (size_t)tokens[i];
+
+        if (tokens[i] < 0 || token >= credit->n_vocab || credit->marks[token] == credit->mark)
+            continue;
+        credit->marks[token] = credit->mark;
+        counts[token] += share;
+    }
+}
+
+float rv_credit_of(const struct rv_credit *credit, int32_t token)
+{
+    float good, bad;
+
+    if (token < 0 || (size_t)token >= credit->n_vocab)
+        return 0;
+    good = credit->good[token];
+    bad = credit->bad[token];
+    return (good - bad) / (good + bad + credit->doubt);
+}
+
+size_t rv_credit_best(const struct rv_credit *credit, int32_t *out, size_t max)
+{
+    size_t n = 0;
+
+    for (size_t v = 0; v < credit->n_vocab; v++) {
+        float of = credit->good[v] > 0 ? rv_credit_of(credit, (int32_t)v) : 0;
+        size_t at;
+
+        if (!(of > 0) || (n == max && of <= rv_credit_of(credit, out[n - 1])))
+            continue;
+        n = n < max ? n + 1 : n;
+        for (at = n - 1; at > 0 && rv_credit_of(credit, out[at - 1]) < of; at--)
+            out[at] = out[at - 1];
+        out[at] = (int32_t)v;
+    }
+    return n;
+}
