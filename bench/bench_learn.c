@@ -5,7 +5,8 @@
  *     bench_learn MODEL 1 [events [seed]]              one vote on an answer of 48 tokens
  *     bench_learn MODEL 2 RANK [votes [seed [word]]]   a skill from votes alone: answers that contain the word
  *     bench_learn MODEL 16 RANK [votes [seed [word]]]  its control: the same votes, shuffled
- *     bench_learn MODEL 12                             microseconds of computing for a vote, by length of the answer
+ *     bench_learn MODEL 10 RANK [votes [seed [word]]]  taught as in row 2, then 200 votes all bad, all good, or by a
+ * coin bench_learn MODEL 12                             microseconds of computing for a vote, by length of the answer
  *
  * Rows are numbered as in docs/internals/learn.md; figures are printed as learn.<row>.<what>.<model>=value.
  */
@@ -15,16 +16,16 @@
 #include "base/rng.h"
 #include "engine/model.h"
 #include "kernels/vec.h"
+#include "learn/background.h"
 #include "learn/head_gradient.h"
 #include "learn/tenant_learner.h"
-#include "learn/tick.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 512, MAX_DIMS = 8192, PROMPT = 12, ANSWER = 48, N_PROMPTS = 400, N_TAUGHT = 300, TICK_EVERY = 8 };
+enum { MAX_TOKENS = 512, MAX_DIMS = 8192, PROMPT = 12, ANSWER = 48, N_PROMPTS = 400, N_TAUGHT = 300 };
 
 struct lab {
     struct ruvllm_model *model;
@@ -150,7 +151,7 @@ static void make_anchors(struct lab *lab)
         int32_t tokens[128] = {rv_vocab_bos(lab->model->vocab)};
 
         generate(lab, NULL, tokens, 1, 127, trace);
-        rv_anchors_add(&lab->anchors, trace, 3);
+        rv_anchors_add(&lab->anchors, trace, 1);
     }
     rv_trace_unref(trace);
 }
@@ -192,6 +193,26 @@ static double nll(struct lab *lab, const struct rv_head_adapter *adapter, const 
         }
     }
     return sum / t->n / (t->length - from);
+}
+
+/* Mean KL divergence from the model as it came at every state of texts: what `self` is but for the luck of the draw. */
+static double divergence(struct lab *lab, const struct rv_head_adapter *adapter, const struct texts *t)
+{
+    float *base = need(malloc(lab->n_vocab * sizeof(float)));
+    double sum = 0;
+
+    for (int32_t i = 0; i < t->n * t->length; i++) {
+        const float *state = t->states + (size_t)i * lab->n_dims;
+        double was = read_head(lab, NULL, state, base), is = read_head(lab, adapter, state, lab->logits);
+
+        for (size_t v = 0; v < lab->n_vocab; v++) {
+            double before = (double)base[v] - was;
+
+            sum += exp(before) * (before - ((double)lab->logits[v] - is));
+        }
+    }
+    free(base);
+    return sum / t->n / t->length;
 }
 
 static void open_lab(struct lab *lab, const char *path)
@@ -247,12 +268,19 @@ static void vote(struct rv_tenant_learner *learner, struct rv_study *study, cons
 {
     struct rv_tenant_vote made;
     struct ruvllm_error err;
+    int64_t since;
 
     if (rv_tenant_learner_weigh(learner, trace, score, &made, &err) || rv_tenant_learner_apply(learner, &made, &err))
         die("vote", &err);
-    if (study && rv_rehearsal_add(&study->rehearsal, trace, score, made.advantage, learner->now.generation, &err))
+    if (study && learner->now.flood.n_paused == 0 &&
+        rv_rehearsal_add(&study->rehearsal, trace, score, made.advantage, learner->now.generation, &err))
         die("rehearsal", &err);
     rv_tenant_learner_release_vote(&made);
+    if (study && rv_flood_rings(&learner->now.flood, &since)) {
+        if (rv_tenant_learner_pause(learner, since, &err))
+            die("pause", &err);
+        rv_rehearsal_drop_after(&study->rehearsal, since);
+    }
 }
 
 /* What the background loop does between votes. */
@@ -271,11 +299,8 @@ static void work(struct rv_tick *tick, struct rv_tenant_learner *learner, struct
                 (int)result.verdict, result.kl_before, result.kl, result.better, result.error, study->pull, n,
                 tick->fit.n_good, learner->now.mean);
     if (result.verdict == RV_TICK_ACCEPTED || result.verdict == RV_TICK_HALVED) {
-        size_t len = (size_t)tick->made.n_pairs * (size_t)tick->made.n_dims * sizeof(float);
-
-        learner->now.adapter.n_pairs = tick->made.n_pairs;
-        memcpy(learner->now.adapter.a, tick->made.a, len);
-        memcpy(learner->now.adapter.b, tick->made.b, len);
+        if (rv_tenant_learner_tick(learner, &tick->made, learner->now.generation, result.kl, &err))
+            die("tick", &err);
     }
     for (size_t i = 0; i < n; i++)
         rv_rehearsal_unref(answers[i]);
@@ -349,50 +374,124 @@ struct skill {
     int n_votes;
     uint64_t seed;
     const char *word;
-    bool is_shuffled; // the scores belong to other answers
 };
 
-static void learn_skill(struct lab *lab, const struct skill *s)
+/* Who votes. */
+enum voter { HONEST, SHUFFLED, ALL_BAD, ALL_GOOD, COIN };
+
+/* A tenant that is taught, with everything the engine would have for it. */
+struct course {
+    const struct skill *skill;
+    struct texts prompts, others;
+    struct rv_tenant_learner *learner;
+    struct rv_trace *trace;
+    struct rv_tick tick;
+    struct rv_study *study;
+    double base;   // of `others`, before
+    double before; // share of answers with the word
+    int n_votes;
+};
+
+static void open_course(struct lab *lab, const struct skill *s, struct course *c)
 {
-    struct texts prompts = write_texts(lab, N_PROMPTS, PROMPT), others = write_texts(lab, 20, 128);
-    struct rv_tenant_learner *learner = new_learner(lab, s->rank);
-    struct rv_trace *trace = new_trace(lab, ANSWER);
-    double base = nll(lab, NULL, &others, 1), before = success(lab, NULL, &prompts, s->word, 600);
-    int32_t tokens[PROMPT + ANSWER];
     struct rv_tick_config config = {.manifest = &lab->model->manifest,
                                     .hparams = &lab->model->hparams,
                                     .whitening = &lab->whitening,
                                     .anchors = &lab->anchors,
                                     .rank = s->rank,
                                     .budget = getenv("BUDGET") ? atof(getenv("BUDGET")) : RV_TICK_BUDGET};
-    struct rv_tick tick;
-    struct rv_study *study;
     struct ruvllm_error err;
 
-    if (rv_tick_init(&tick, &config, &err) || rv_study_new(&study, &lab->whitening, (uint64_t)1 << 28, &err))
+    *c = (struct course){.skill = s,
+                         .prompts = write_texts(lab, N_PROMPTS, PROMPT),
+                         .others = write_texts(lab, 20, 128),
+                         .learner = new_learner(lab, s->rank),
+                         .trace = new_trace(lab, ANSWER)};
+    c->base = nll(lab, NULL, &c->others, 1);
+    c->before = success(lab, NULL, &c->prompts, s->word, 600);
+    if (rv_tick_init(&c->tick, &config, &err) || rv_study_new(&c->study, &lab->whitening, (uint64_t)1 << 28, &err))
         die("study", &err);
     rv_rng_init(&lab->rng, s->seed);
-    for (int i = 0; i < s->n_votes; i++) {
-        double score;
+}
 
-        memcpy(tokens, prompts.tokens + rv_rng_below(&lab->rng, N_TAUGHT) * PROMPT, PROMPT * sizeof(int32_t));
-        generate(lab, &learner->now.adapter, tokens, PROMPT, ANSWER, trace);
-        score = has_word(lab, tokens + PROMPT, s->word);
-        if (s->is_shuffled)
-            score = rv_rng_uniform(&lab->rng) < before;
-        vote(learner, study, trace, score);
-        if (i % TICK_EVERY == TICK_EVERY - 1)
-            work(&tick, learner, study);
+static void close_course(struct course *c)
+{
+    rv_tick_release(&c->tick);
+    rv_study_unref(c->study);
+    rv_tenant_learner_free(c->learner);
+    rv_trace_unref(c->trace);
+    free_texts(&c->prompts);
+    free_texts(&c->others);
+}
+
+static double score_of(struct lab *lab, const struct course *c, enum voter voter, const int32_t *answer)
+{
+    switch (voter) {
+    case HONEST:
+        return has_word(lab, answer, c->skill->word);
+    case SHUFFLED:
+        return rv_rng_uniform(&lab->rng) < c->before;
+    case COIN:
+        return rv_rng_uniform(&lab->rng) < 0.5;
+    default:
+        return voter == ALL_GOOD;
     }
-    printf("learn.%s.r%d.%s=%.4f\n", s->row, s->rank, lab->name,
-           success(lab, &learner->now.adapter, &prompts, s->word, 600));
-    printf("learn.%s.r%d.before.%s=%.4f\n", s->row, s->rank, lab->name, before);
-    printf("learn.%s.r%d.self.%s=%+.5f\n", s->row, s->rank, lab->name,
-           nll(lab, &learner->now.adapter, &others, 1) / base - 1);
-    rv_tenant_learner_free(learner);
-    rv_trace_unref(trace);
-    free_texts(&prompts);
-    free_texts(&others);
+}
+
+static void attend(struct lab *lab, struct course *c, enum voter voter, int n)
+{
+    int32_t tokens[PROMPT + ANSWER];
+
+    for (int i = 0; i < n; i++) {
+        memcpy(tokens, c->prompts.tokens + rv_rng_below(&lab->rng, N_TAUGHT) * PROMPT, PROMPT * sizeof(int32_t));
+        generate(lab, &c->learner->now.adapter, tokens, PROMPT, ANSWER, c->trace);
+        vote(c->learner, c->study, c->trace, score_of(lab, c, voter, tokens + PROMPT));
+        if (++c->n_votes % RV_BACKGROUND_EVERY == 0)
+            work(&c->tick, c->learner, c->study);
+    }
+}
+
+static void print_course(struct lab *lab, struct course *c, const char *what)
+{
+    const struct skill *s = c->skill;
+    const struct rv_head_adapter *adapter = &c->learner->now.adapter;
+
+    printf("learn.%s.r%d%s.%s=%.4f\n", s->row, s->rank, what, lab->name,
+           success(lab, adapter, &c->prompts, s->word, 600));
+    printf("learn.%s.r%d%s.self.%s=%+.5f\n", s->row, s->rank, what, lab->name,
+           nll(lab, adapter, &c->others, 1) / c->base - 1);
+    printf("learn.%s.r%d%s.kl.%s=%.5f\n", s->row, s->rank, what, lab->name, divergence(lab, adapter, &c->others));
+    printf("learn.%s.r%d%s.nll.%s=%.5f\n", s->row, s->rank, what, lab->name, c->base);
+}
+
+static void learn_skill(struct lab *lab, const struct skill *s, bool is_shuffled)
+{
+    struct course c;
+
+    open_course(lab, s, &c);
+    attend(lab, &c, is_shuffled ? SHUFFLED : HONEST, s->n_votes);
+    print_course(lab, &c, "");
+    printf("learn.%s.r%d.before.%s=%.4f\n", s->row, s->rank, lab->name, c.before);
+    close_course(&c);
+}
+
+/* ---- row 10: hostile votes ------------------------------------------------------------------ */
+
+static void resist(struct lab *lab, const struct skill *s)
+{
+    static const char *const names[] = {".bad", ".good", ".coin"};
+
+    for (int i = 0; i < 3; i++) {
+        struct course c;
+
+        open_course(lab, s, &c);
+        attend(lab, &c, HONEST, s->n_votes);
+        if (i == 0)
+            print_course(lab, &c, ".taught");
+        attend(lab, &c, (enum voter)(ALL_BAD + i), 200);
+        print_course(lab, &c, names[i]);
+        close_course(&c);
+    }
 }
 
 /* ---- row 12: the time of a vote ------------------------------------------------------------- */
@@ -449,13 +548,17 @@ int main(int argc, char **argv)
         rv_rng_init(&lab.rng, (uint64_t)number(argc, argv, 4, 1));
         one_vote(&lab, n, 1, "up");
         one_vote(&lab, n, 0, "down");
-    } else if (strcmp(row, "2") == 0 || strcmp(row, "16") == 0) {
-        learn_skill(&lab, &(struct skill){.row = row,
-                                          .rank = number(argc, argv, 3, 8),
-                                          .n_votes = number(argc, argv, 4, 1000),
-                                          .seed = (uint64_t)number(argc, argv, 5, 1),
-                                          .word = argc > 6 ? argv[6] : "happy",
-                                          .is_shuffled = strcmp(row, "16") == 0});
+    } else if (strcmp(row, "2") == 0 || strcmp(row, "10") == 0 || strcmp(row, "16") == 0) {
+        const struct skill skill = {.row = row,
+                                    .rank = number(argc, argv, 3, 8),
+                                    .n_votes = number(argc, argv, 4, 1000),
+                                    .seed = (uint64_t)number(argc, argv, 5, 1),
+                                    .word = argc > 6 ? argv[6] : "happy"};
+
+        if (strcmp(row, "10") == 0)
+            resist(&lab, &skill);
+        else
+            learn_skill(&lab, &skill, strcmp(row, "16") == 0);
     } else if (strcmp(row, "12") == 0) {
         time_votes(&lab);
     } else {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128, FIRST_AT_ONCE = 4, FIRST_STRIDE = 3 };
+enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128, FIRST_AT_ONCE = 4 };
 
 static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at once leaves behind
 
@@ -143,7 +143,7 @@ static void take_states(struct rv_engine_learn *learn, uint64_t id, size_t dims,
         first->states[first->n * dims + j] = rv_vec_from_bf16(trace->states[j]);
     first->n += trace ? (size_t)trace->n_rows : 0;
     if (trace)
-        rv_anchors_add(&first->anchors, trace, FIRST_STRIDE);
+        rv_anchors_add(&first->anchors, trace, 1);
     rv_trace_unref(trace);
 }
 

@@ -11,7 +11,10 @@
 
 #include "learn/trace.h"
 
-enum { RV_ANCHORS_MAX = 1024 };
+enum {
+    RV_ANCHORS_MAX = 3072,
+    RV_ANCHORS_GUARD = 8 // every eighth only measures: what was fitted to would flatter itself
+};
 
 struct rv_anchors {
     int32_t n_dims;

@@ -2,7 +2,10 @@
 
 #include "base/alloc.h"
 
+#include <math.h>
 #include <string.h>
+
+static const double CHANCE = 1.5; // standard errors
 
 ruvllm_status rv_credit_init(struct rv_credit *out, size_t n_vocab, struct ruvllm_error *err)
 {
@@ -24,13 +27,14 @@ void rv_credit_release(struct rv_credit *credit)
     *credit = (struct rv_credit){0};
 }
 
-void rv_credit_clear(struct rv_credit *credit, float doubt)
+void rv_credit_clear(struct rv_credit *credit, double n_good, double n_bad)
 {
     memset(credit->good, 0, credit->n_vocab * sizeof(*credit->good));
     memset(credit->bad, 0, credit->n_vocab * sizeof(*credit->bad));
     memset(credit->marks, 0, credit->n_vocab * sizeof(*credit->marks));
     credit->mark = 0;
-    credit->doubt = doubt;
+    credit->n_good = n_good;
+    credit->n_bad = n_bad;
 }
 
 void rv_credit_add(struct rv_credit *credit, const int32_t *tokens, int32_t n, bool is_good, float share)
@@ -50,13 +54,16 @@ void rv_credit_add(struct rv_credit *credit, const int32_t *tokens, int32_t n, b
 
 float rv_credit_of(const struct rv_credit *credit, int32_t token)
 {
-    float good, bad;
+    double good, bad, error, z, certain;
 
-    if (token < 0 || (size_t)token >= credit->n_vocab)
+    if (token < 0 || (size_t)token >= credit->n_vocab || !(credit->n_good > 0) || !(credit->n_bad > 0))
         return 0;
-    good = credit->good[token];
-    bad = credit->bad[token];
-    return (good - bad) / (good + bad + credit->doubt);
+    good = ((double)credit->good[token] * credit->n_good + 0.5) / (credit->n_good + 1);
+    bad = ((double)credit->bad[token] * credit->n_bad + 0.5) / (credit->n_bad + 1);
+    error = sqrt(good * (1 - good) / credit->n_good + bad * (1 - bad) / credit->n_bad);
+    z = (good - bad) / error;
+    certain = 1 - CHANCE * CHANCE / (z * z);
+    return certain > 0 ? (float)((good - bad) / (good + bad) * certain) : 0;
 }
 
 size_t rv_credit_best(const struct rv_credit *credit, int32_t *out, size_t max)

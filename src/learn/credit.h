@@ -13,15 +13,20 @@ struct rv_credit {
     float *bad;
     uint32_t *marks; // scratch: the last answer that had it
     uint32_t mark;
-    float doubt; // what a token must show before it counts
+    double n_good; // answers of either kind
+    double n_bad;
 };
 
 RV_CHECKED ruvllm_status rv_credit_init(struct rv_credit *out, size_t n_vocab, struct ruvllm_error *err);
 void rv_credit_release(struct rv_credit *credit);
-void rv_credit_clear(struct rv_credit *credit, float doubt);
+/* Begins anew, for so many answers of either kind. */
+void rv_credit_clear(struct rv_credit *credit, double n_good, double n_bad);
 /* One answer more, of this share of all that are good (or not). Tokens outside of the vocabulary are passed over. */
 void rv_credit_add(struct rv_credit *credit, const int32_t *tokens, int32_t n, bool is_good, float share);
-/* -1: only in bad answers, 0: as often in either, 1: only in good ones; nearer to 0 the less was seen of it. */
+/*
+ * -1: only in bad answers, 0: as often in either, 1: only in good ones. Nearer to 0 the better chance alone explains
+ * the difference; 0 below one and a half standard errors.
+ */
 float rv_credit_of(const struct rv_credit *credit, int32_t token);
 /* The tokens of highest credit, the first first; those with none are left out. */
 size_t rv_credit_best(const struct rv_credit *credit, int32_t *out, size_t max);

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* One false alarm in exp(12) votes, some 160,000, at most; a flood rings after 12 votes at the earliest. */
-static const double THRESHOLD = 12, MOST = 1, LEAST_MEAN = 0.02;
+/* One false alarm in exp(12) votes, some 160,000, at most; a flood rings after 24 votes at the earliest. */
+static const double THRESHOLD = 12, MOST = 0.5, LEAST_MEAN = 0.02;
 
 /* How much likelier a vote is where nearly all are good than where `mean` of them are. */
 static double evidence(double score, double mean)

@@ -17,10 +17,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { ANCHORS_A_STEP = 32, ROWS_A_STEP = 32 }; // rows of either side
+enum { ANCHORS_A_STEP = 32, GUARDS_A_STEP = 12, ROWS_A_STEP = 32 }; // rows of either side
 
 static const double STEP = 0.04, MOMENTUM = 0.9, SPREAD = 0.99, LEAST_PULL = 0.02, MOST_PULL = 200;
-static const float PLAIN_SHARE = 0.05f; // of a token's weight that does not depend on its credit
+static const float PLAIN_SHARE = 0.01f; // of a token's weight that does not depend on its credit
 
 /* A row's tokens and what the head says about them: logarithms of probabilities. */
 struct reading {
@@ -28,11 +28,12 @@ struct reading {
     float base[RV_HEAD_FIT_SET]; // by the model as it came
     float now[RV_HEAD_FIT_SET];  // with the adapter
     float give[RV_HEAD_FIT_SET]; // of logits by inner products
+    float many[RV_HEAD_FIT_SET]; // the logarithm of how many tokens it stands for
     size_t n;                    // the row's own token first, if it has one
 };
 
 struct vectors {
-    float *state, *changed, *slope, *grad_a, *grad_b, *mean_a, *mean_b, *square_a, *square_b;
+    float *state, *changed, *slope, *grad_a, *grad_b, *mean_a, *mean_b, *square_a, *square_b, *sum_a, *sum_b;
 };
 
 static struct vectors vectors_of(const struct rv_head_fit *f)
@@ -48,7 +49,9 @@ static struct vectors vectors_of(const struct rv_head_fit *f)
                             .mean_a = m + 3 * dims + 2 * n,
                             .mean_b = m + 3 * dims + 3 * n,
                             .square_a = m + 3 * dims + 4 * n,
-                            .square_b = m + 3 * dims + 5 * n};
+                            .square_b = m + 3 * dims + 5 * n,
+                            .sum_a = m + 3 * dims + 6 * n,
+                            .sum_b = m + 3 * dims + 7 * n};
 }
 
 ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *table,
@@ -59,7 +62,7 @@ ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *ta
     ruvllm_status rc;
 
     *out = (struct rv_head_fit){.table = table, .whitening = whitening, .anchors = anchors, .rank = rank, .pull = 1};
-    out->memory = rv_calloc(3 * dims + 6 * (size_t)rank * dims, sizeof(*out->memory));
+    out->memory = rv_calloc(3 * dims + 8 * (size_t)rank * dims, sizeof(*out->memory));
     out->marks = rv_calloc(table->head.n_vocab, sizeof(*out->marks));
     rc = out->memory && out->marks ? rv_credit_init(&out->credit, table->head.n_vocab, err)
                                    : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what fitting an adapter needs");
@@ -100,12 +103,17 @@ static ruvllm_status reserve(struct rv_head_fit_side *side, size_t n, struct ruv
     return RUVLLM_OK;
 }
 
-/* An answer's rows, each by its share of the answer and by what its token has to do with the scores. */
+/*
+ * An answer's rows, each by its share of the answer and by what its token has to do with the scores: with good ones
+ * (sign 1), with bad ones (-1), or with either (0).
+ */
 static void put_rows(struct rv_head_fit_side *side, const struct rv_credit *credit, const struct rv_rehearsal_answer *a,
-                     float share, bool is_good)
+                     float share, float sign)
 {
     for (int32_t i = 0; i < a->n_rows; i++) {
-        float of = rv_credit_of(credit, a->tokens[i]) * (is_good ? 1.0f : -1.0f);
+        float of = rv_credit_of(credit, a->tokens[i]);
+
+        of = sign == 0 ? fabsf(of) : sign * of;
 
         side->rows[side->n++] =
             (struct rv_head_fit_row){.state = a->states + (size_t)i * (size_t)a->n_dims,
@@ -126,6 +134,7 @@ static void close_side(struct rv_head_fit_side *side)
         total += (double)side->rows[i].weight;
     if (!(total > 0))
         side->n = 0;
+    side->strength = (float)total;
     for (size_t i = 0; i < side->n; i++) {
         side->rows[i].weight = (float)((double)side->rows[i].weight / total);
         passed += (double)side->rows[i].weight;
@@ -142,6 +151,18 @@ struct tally {
 static double number_of(const struct tally *t)
 {
     return t->squares > 0 ? t->sum * t->sum / t->squares : 0;
+}
+
+/* Tokens that stand for all that are in no set. */
+static void draw_tail(struct rv_head_fit *f)
+{
+    size_t n_vocab = f->table->head.n_vocab;
+    struct rv_rng rng;
+
+    rv_rng_init(&rng, ++f->n_loads);
+    f->n_tail = n_vocab < RV_HEAD_FIT_TAIL ? n_vocab : RV_HEAD_FIT_TAIL;
+    for (size_t i = 0; i < f->n_tail; i++)
+        f->tail[i] = (int32_t)(n_vocab <= RV_HEAD_FIT_TAIL ? i : rv_rng_below(&rng, n_vocab));
 }
 
 ruvllm_status rv_head_fit_load(struct rv_head_fit *fit, struct rv_rehearsal_answer *const *answers, size_t n,
@@ -167,7 +188,7 @@ ruvllm_status rv_head_fit_load(struct rv_head_fit *fit, struct rv_rehearsal_answ
         return rc;
     if (!held_out) {
         fit->n_good = number_of(&up) < number_of(&down) ? number_of(&up) : number_of(&down);
-        rv_credit_clear(&fit->credit, fit->n_good > 0 ? (float)(1 / fit->n_good) : 1);
+        rv_credit_clear(&fit->credit, number_of(&up), number_of(&down));
     }
     for (int pass = held_out; pass < 2; pass++) {
         for (size_t i = 0; i < n; i++) {
@@ -181,13 +202,17 @@ ruvllm_status rv_head_fit_load(struct rv_head_fit *fit, struct rv_rehearsal_answ
                 rv_credit_add(&fit->credit, answers[i]->tokens, answers[i]->n_rows, off > 0, share);
             else
                 put_rows(off > 0 ? &fit->up : &fit->down, &fit->credit, answers[i], share / (float)answers[i]->n_rows,
-                         off > 0);
+                         held_out  ? 0.0f
+                         : off > 0 ? 1.0f
+                                   : -1.0f);
         }
     }
     close_side(&fit->up);
     close_side(&fit->down);
-    if (!held_out)
+    if (!held_out) {
         fit->n_common = rv_credit_best(&fit->credit, fit->common, RV_HEAD_FIT_COMMON);
+        draw_tail(fit);
+    }
     return RUVLLM_OK;
 }
 
@@ -208,6 +233,9 @@ static void gather_one(struct rv_head_fit *f, struct reading *r, int32_t token)
 
 static void gather(struct rv_head_fit *f, struct reading *r, const int32_t *top, int32_t token)
 {
+    float many;
+    size_t n;
+
     r->n = 0;
     if (++f->mark == 0) { // the counter came round
         memset(f->marks, 0, f->table->head.n_vocab * sizeof(*f->marks));
@@ -218,6 +246,12 @@ static void gather(struct rv_head_fit *f, struct reading *r, const int32_t *top,
         gather_one(f, r, top[i]);
     for (size_t i = 0; i < f->n_common; i++)
         gather_one(f, r, f->common[i]);
+    n = r->n;
+    for (size_t i = 0; i < f->n_tail; i++)
+        gather_one(f, r, f->tail[i]);
+    many = r->n > n ? logf((float)(f->table->head.n_vocab - n) / (float)(r->n - n)) : 0;
+    for (size_t i = 0; i < r->n; i++)
+        r->many[i] = i < n ? 0 : many;
 }
 
 /* Logarithms of the probabilities of the set's tokens for a state. */
@@ -233,7 +267,7 @@ static void read_head(const struct rv_head_fit *f, struct reading *r, const floa
         if (cap > 0)
             x = cap * tanhf(x / cap);
         r->give[i] = scale * (cap > 0 ? 1 - x * x / (cap * cap) : 1);
-        out[i] = scale * x;
+        out[i] = scale * x + r->many[i];
         max = out[i] > max ? out[i] : max;
     }
     for (size_t i = 0; i < r->n; i++)
@@ -277,16 +311,23 @@ static double read_anchor(struct rv_head_fit *f, const struct rv_head_adapter *x
     return divergence(r);
 }
 
+/* Anchors 0, 8, 16, ... measure; the others are fitted to. */
+static size_t n_guards(const struct rv_head_fit *f)
+{
+    return ((size_t)f->anchors->n + RV_ANCHORS_GUARD - 1) / RV_ANCHORS_GUARD;
+}
+
 double rv_head_fit_kl(struct rv_head_fit *fit, const struct rv_head_adapter *adapter)
 {
     struct vectors v = vectors_of(fit);
     float inner[RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK];
     struct reading r;
+    size_t n = n_guards(fit);
     double sum = 0;
 
-    for (size_t i = 0; i < (size_t)fit->anchors->n; i++)
-        sum += read_anchor(fit, adapter, i, &v, inner, &r);
-    return fit->anchors->n ? sum / fit->anchors->n : 0;
+    for (size_t i = 0; i < n; i++)
+        sum += read_anchor(fit, adapter, i * RV_ANCHORS_GUARD, &v, inner, &r);
+    return n ? sum / (double)n : 0;
 }
 
 /* The logarithm of a row's token's probability under an adapter. */
@@ -399,7 +440,7 @@ static void push_back(const struct rv_head_fit *f, const struct rv_head_adapter 
     }
 }
 
-/* Adds the gradient of pull x KL on some anchors; their mean KL. */
+/* Adds the gradient of pull x KL on some anchors; the mean KL on some guards. */
 static double pull_back(struct rv_head_fit *f, const struct rv_head_adapter *x, const struct vectors *v,
                         struct rv_rng *rng)
 {
@@ -407,13 +448,19 @@ static double pull_back(struct rv_head_fit *f, const struct rv_head_adapter *x, 
     struct reading r;
     double sum = 0;
 
+    for (int i = 0; i < GUARDS_A_STEP; i++)
+        sum += read_anchor(f, x, (size_t)rv_rng_below(rng, n_guards(f)) * RV_ANCHORS_GUARD, v, inner, &r);
     for (int i = 0; i < ANCHORS_A_STEP; i++) {
-        sum += read_anchor(f, x, (size_t)rv_rng_below(rng, (uint64_t)f->anchors->n), v, inner, &r);
+        size_t at = (size_t)rv_rng_below(rng, (uint64_t)f->anchors->n);
+
+        if (at % RV_ANCHORS_GUARD == 0 && at > 0)
+            at--;
+        read_anchor(f, x, at, v, inner, &r);
         for (size_t j = 0; j < r.n; j++)
             by_logit[j] = (float)f->pull / ANCHORS_A_STEP * (expf(r.now[j]) - expf(r.base[j]));
         push_back(f, x, &r, by_logit, v, inner);
     }
-    return sum / ANCHORS_A_STEP;
+    return sum / GUARDS_A_STEP;
 }
 
 static const struct rv_head_fit_row *draw_row(const struct rv_head_fit_side *side, struct rv_rng *rng)
@@ -437,11 +484,12 @@ static void push_side(struct rv_head_fit *f, const struct rv_head_adapter *x, co
                       float sign, const struct vectors *v, struct rv_rng *rng)
 {
     float inner[RV_HEAD_ADAPTER_MAX_RANK], by_logit[RV_HEAD_FIT_SET];
+    float share = side->strength / fmaxf(f->up.strength, f->down.strength);
     struct reading r;
 
     for (int i = 0; i < ROWS_A_STEP && side->n > 0; i++) {
         const struct rv_head_fit_row *row = draw_row(side, rng);
-        float c = sign / ROWS_A_STEP;
+        float c = sign * share / ROWS_A_STEP;
 
         gather(f, &r, row->top, row->token);
         if (r.n == 0)
@@ -460,7 +508,7 @@ static void push_side(struct rv_head_fit *f, const struct rv_head_adapter *x, co
 static void balance(struct rv_head_fit *f, struct rv_head_adapter *x, const struct vectors *v, struct rv_rng *rng)
 {
     const struct rv_vec_ops *ops = rv_vec_best();
-    size_t dims = f->table->head.n_dims, n = (size_t)f->anchors->n;
+    size_t dims = f->table->head.n_dims, n = n_guards(f);
 
     while (x->n_pairs < x->rank) {
         float *a = x->a + (size_t)x->n_pairs * dims;
@@ -477,7 +525,7 @@ static void balance(struct rv_head_fit *f, struct rv_head_adapter *x, const stru
 
         memcpy(v->changed, a, dims * sizeof(*a));
         for (size_t i = 0; i < n; i++) {
-            double inner = (double)ops->dot_bf16(v->changed, f->anchors->states + i * dims, dims);
+            double inner = (double)ops->dot_bf16(v->changed, f->anchors->states + i * RV_ANCHORS_GUARD * dims, dims);
 
             sum += inner * inner;
         }
@@ -522,12 +570,13 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
     size_t dims = fit->table->head.n_dims, n = (size_t)fit->rank * dims;
     double step_a, step_b, seen = budget;
     struct rv_rng rng;
+    int n_summed = 0;
 
     if (fit->anchors->n == 0 || (fit->up.n == 0 && fit->down.n == 0))
         return;
     rv_rng_init(&rng, (uint64_t)fit->up.n * 1000003 + fit->down.n);
     balance(fit, adapter, &v, &rng);
-    memset(v.mean_a, 0, 4 * n * sizeof(float));
+    memset(v.mean_a, 0, 6 * n * sizeof(float));
     rv_head_fit_kl(fit, adapter); // so that the table has rows to be measured
     step_a = STEP / sqrt((double)dims) / state_length(fit);
     step_b = STEP / sqrt((double)dims) / rv_head_table_length(fit->table);
@@ -540,9 +589,18 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
         push_side(fit, adapter, &fit->down, -1, &v, &rng);
         adam(adapter->a, v.grad_a, v.mean_a, v.square_a, n, step_a * rest, t);
         adam(adapter->b, v.grad_b, v.mean_b, v.square_b, n, step_b * rest, t);
+        if (t > n_steps / 2) { // the mean of the second half has less of single rows' noise than any step of it
+            rv_vec_best()->add(v.sum_a, adapter->a, 1, n);
+            rv_vec_best()->add(v.sum_b, adapter->b, 1, n);
+            n_summed++;
+        }
         off = seen / budget - 1;
-        fit->pull *= exp(0.05 * (off > 1 ? 1 : off));
+        fit->pull *= exp(0.03 * (off > 1 ? 1 : off));
         fit->pull = fit->pull < LEAST_PULL ? LEAST_PULL : fit->pull > MOST_PULL ? MOST_PULL : fit->pull;
+    }
+    for (size_t i = 0; i < n && n_summed > 0; i++) {
+        adapter->a[i] = v.sum_a[i] / (float)n_summed;
+        adapter->b[i] = v.sum_b[i] / (float)n_summed;
     }
     rv_head_fit_project(fit, adapter, budget);
 }

@@ -3,8 +3,8 @@
  * input does not depend on the adapter, so likelihoods under any adapter follow from the states and a few rows of the
  * head. What it may cost elsewhere is bounded by the mean KL divergence on anchors.
  *
- * Likelihoods are taken over a set of tokens: the row's likeliest, its own, and those that the good answers have and
- * the others have not. One thread at a time.
+ * Likelihoods are taken over a set of tokens: the row's likeliest, its own, those that the good answers have and the
+ * others have not, and some that stand for all the rest. One thread at a time.
  */
 #ifndef RV_LEARN_HEAD_FIT_H
 #define RV_LEARN_HEAD_FIT_H
@@ -15,7 +15,12 @@
 #include "learn/head_table.h"
 #include "learn/rehearsal.h"
 
-enum { RV_HEAD_FIT_COMMON = 64, RV_HEAD_FIT_SET = RV_TRACE_TOP + 1 + RV_HEAD_FIT_COMMON, RV_HEAD_FIT_COMPARED = 512 };
+enum {
+    RV_HEAD_FIT_COMMON = 64,
+    RV_HEAD_FIT_TAIL = 128,
+    RV_HEAD_FIT_SET = RV_TRACE_TOP + 1 + RV_HEAD_FIT_COMMON + RV_HEAD_FIT_TAIL,
+    RV_HEAD_FIT_COMPARED = 512
+};
 
 /* One token of an answer. */
 struct rv_head_fit_row {
@@ -33,6 +38,7 @@ struct rv_head_fit_side {
     float *sums; // of weights, up to and with each row
     size_t n;
     size_t cap;
+    float strength; // of its evidence: what the weights summed to before
 };
 
 struct rv_head_fit {
@@ -44,6 +50,9 @@ struct rv_head_fit {
     struct rv_credit credit;
     int32_t common[RV_HEAD_FIT_COMMON];
     size_t n_common;
+    int32_t tail[RV_HEAD_FIT_TAIL]; // drawn anew for every load
+    size_t n_tail;
+    uint64_t n_loads;
     double n_good; // answers that count, by their weights
     float *memory; // scratch of the rest
     uint32_t *marks;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ANCHORS = 256, N_STATES = 2000 };
+enum { N_ANCHORS = 1024, N_STATES = 2000 };
 
 static void draw_state(struct toy_head *toy, float *out)
 {

@@ -17,7 +17,7 @@ struct toy_head {
     struct rv_manifest manifest;
     struct rv_hparams hparams;
     struct rv_whitening whitening;
-    struct rv_anchors anchors; // 256 of them
+    struct rv_anchors anchors; // 1024 of them
     struct rv_head_gradient gradient;
     struct rv_rng rng;
 };

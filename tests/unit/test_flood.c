@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 
-#include <string.h>
+#include <stdio.h>
 
 /* A tenant's running mean, as the learner keeps it. */
 struct tenant {
@@ -34,7 +34,8 @@ static void floods_ring_within_forty_votes(void **state)
             assert_false(vote(&t, rv_rng_uniform(&rng) < 0.5, &since));
         while (n < 40 && !vote(&t, kind, &since))
             n++;
-        assert_true(n >= 11 && n < 40);
+        printf("after %d votes, since %d\n", n, (int)since);
+        assert_true(n >= 18 && n < 40);
         assert_true(since >= 290 && since <= 300); // where it began, give or take votes that fitted
         rv_flood_pause(&t.flood);
         for (int i = 0; i < 200; i++) // it goes on: by then it is what the tenant does

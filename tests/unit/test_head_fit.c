@@ -44,8 +44,9 @@ static void close_bed(struct bed *bed)
 static double whole_kl(const struct bed *bed)
 {
     double base[TOY_VOCAB_MAX], now[TOY_VOCAB_MAX], sum = 0;
+    int n = 0;
 
-    for (int32_t i = 0; i < bed->toy.anchors.n; i++) {
+    for (int32_t i = 0; i < bed->toy.anchors.n; i += RV_ANCHORS_GUARD, n++) {
         float state[TOY_DIMS];
 
         for (int d = 0; d < TOY_DIMS; d++)
@@ -55,7 +56,7 @@ static double whole_kl(const struct bed *bed)
         for (size_t v = 0; v < bed->toy.n_vocab; v++)
             sum += exp(base[v]) * (base[v] - now[v]);
     }
-    return sum / bed->toy.anchors.n;
+    return sum / n;
 }
 
 static void make_adapter(struct bed *bed, double size)
