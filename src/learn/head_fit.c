@@ -33,7 +33,7 @@ struct reading {
 };
 
 struct vectors {
-    float *state, *changed, *slope, *grad_a, *grad_b, *mean_a, *mean_b, *square_a, *square_b, *sum_a, *sum_b;
+    float *state, *changed, *slope, *grad_a, *grad_b, *mean_a, *mean_b, *square_a, *square_b;
 };
 
 static struct vectors vectors_of(const struct rv_head_fit *f)
@@ -49,9 +49,7 @@ static struct vectors vectors_of(const struct rv_head_fit *f)
                             .mean_a = m + 3 * dims + 2 * n,
                             .mean_b = m + 3 * dims + 3 * n,
                             .square_a = m + 3 * dims + 4 * n,
-                            .square_b = m + 3 * dims + 5 * n,
-                            .sum_a = m + 3 * dims + 6 * n,
-                            .sum_b = m + 3 * dims + 7 * n};
+                            .square_b = m + 3 * dims + 5 * n};
 }
 
 ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *table,
@@ -62,7 +60,7 @@ ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *ta
     ruvllm_status rc;
 
     *out = (struct rv_head_fit){.table = table, .whitening = whitening, .anchors = anchors, .rank = rank, .pull = 1};
-    out->memory = rv_calloc(3 * dims + 8 * (size_t)rank * dims, sizeof(*out->memory));
+    out->memory = rv_calloc(3 * dims + 6 * (size_t)rank * dims, sizeof(*out->memory));
     out->marks = rv_calloc(table->head.n_vocab, sizeof(*out->marks));
     rc = out->memory && out->marks ? rv_credit_init(&out->credit, table->head.n_vocab, err)
                                    : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what fitting an adapter needs");
@@ -570,13 +568,12 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
     size_t dims = fit->table->head.n_dims, n = (size_t)fit->rank * dims;
     double step_a, step_b, seen = budget;
     struct rv_rng rng;
-    int n_summed = 0;
 
     if (fit->anchors->n == 0 || (fit->up.n == 0 && fit->down.n == 0))
         return;
     rv_rng_init(&rng, (uint64_t)fit->up.n * 1000003 + fit->down.n);
     balance(fit, adapter, &v, &rng);
-    memset(v.mean_a, 0, 6 * n * sizeof(float));
+    memset(v.mean_a, 0, 4 * n * sizeof(float));
     rv_head_fit_kl(fit, adapter); // so that the table has rows to be measured
     step_a = STEP / sqrt((double)dims) / state_length(fit);
     step_b = STEP / sqrt((double)dims) / rv_head_table_length(fit->table);
@@ -589,18 +586,9 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
         push_side(fit, adapter, &fit->down, -1, &v, &rng);
         adam(adapter->a, v.grad_a, v.mean_a, v.square_a, n, step_a * rest, t);
         adam(adapter->b, v.grad_b, v.mean_b, v.square_b, n, step_b * rest, t);
-        if (t > n_steps / 2) { // the mean of the second half has less of single rows' noise than any step of it
-            rv_vec_best()->add(v.sum_a, adapter->a, 1, n);
-            rv_vec_best()->add(v.sum_b, adapter->b, 1, n);
-            n_summed++;
-        }
         off = seen / budget - 1;
         fit->pull *= exp(0.03 * (off > 1 ? 1 : off));
         fit->pull = fit->pull < LEAST_PULL ? LEAST_PULL : fit->pull > MOST_PULL ? MOST_PULL : fit->pull;
-    }
-    for (size_t i = 0; i < n && n_summed > 0; i++) {
-        adapter->a[i] = v.sum_a[i] / (float)n_summed;
-        adapter->b[i] = v.sum_b[i] / (float)n_summed;
     }
     rv_head_fit_project(fit, adapter, budget);
 }
