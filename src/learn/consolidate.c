@@ -144,7 +144,7 @@ static void decide(struct meeting *m, enum rv_consolidate_strategy strategy)
     default:
         for (int32_t i = 0; i < m->n; i++) {
             if (m->members[i].fisher)
-                rv_fisher_read(m->members[i].fisher, &m->basis, m->certainty + (size_t)i * m->size);
+                rv_head_fisher_read(m->members[i].fisher, &m->basis, m->certainty + (size_t)i * m->size);
         }
         merge_by_certainty(m);
         break;

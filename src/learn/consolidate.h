@@ -12,7 +12,7 @@
 #ifndef RV_LEARN_CONSOLIDATE_H
 #define RV_LEARN_CONSOLIDATE_H
 
-#include "learn/fisher.h"
+#include "learn/head_fisher.h"
 
 enum rv_consolidate_strategy {
     RV_CONSOLIDATE_EWC_MERGE,
@@ -27,8 +27,8 @@ enum { RV_CONSOLIDATE_MAX = 4 }; // members; with 8 pairs each that is all a bas
 
 struct rv_consolidate_member {
     const struct rv_head_adapter *adapter;
-    double quality;                 // any measure; 0 or less is no good
-    const struct rv_fisher *fisher; // for EWC_MERGE; NULL: nothing is known
+    double quality;                      // any measure; 0 or less is no good
+    const struct rv_head_fisher *fisher; // for EWC_MERGE; NULL: nothing is known
 };
 
 /* "ewc_merge" and so on; NULL for a number that is none. */

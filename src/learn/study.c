@@ -14,7 +14,7 @@ ruvllm_status rv_study_new(struct rv_study **out, const struct rv_whitening *whi
     atomic_init(&s->n_refs, 1);
     s->pull = 1;
     rv_rehearsal_init(&s->rehearsal, max_bytes);
-    rc = rv_fisher_init(&s->fisher, whitening, err);
+    rc = rv_head_fisher_init(&s->fisher, whitening, err);
     if (rc) {
         rv_study_unref(s);
         return rc;
@@ -34,6 +34,6 @@ void rv_study_unref(struct rv_study *study)
     if (!study || atomic_fetch_sub_explicit(&study->n_refs, 1, memory_order_acq_rel) > 1)
         return;
     rv_rehearsal_clear(&study->rehearsal);
-    rv_fisher_release(&study->fisher);
+    rv_head_fisher_release(&study->fisher);
     rv_free(study);
 }

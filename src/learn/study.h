@@ -6,7 +6,7 @@
 #ifndef RV_LEARN_STUDY_H
 #define RV_LEARN_STUDY_H
 
-#include "learn/fisher.h"
+#include "learn/head_fisher.h"
 #include "learn/rehearsal.h"
 
 struct rv_study {
@@ -14,7 +14,7 @@ struct rv_study {
     struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next two
     int32_t n_new;                 // votes since the last tick began
     bool is_busy;                  // a tick is under way; it alone may touch the rest
-    struct rv_fisher fisher;
+    struct rv_head_fisher fisher;
     double pull;
 };
 

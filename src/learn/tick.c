@@ -20,7 +20,7 @@ ruvllm_status rv_tick_init(struct rv_tick *out, const struct rv_tick_config *con
     if (!rc)
         rc = rv_head_fit_init(&out->fit, &out->table, c->whitening, c->anchors, c->rank, err);
     if (!rc)
-        rc = rv_fisher_init(&out->fisher, c->whitening, err);
+        rc = rv_head_fisher_init(&out->fisher, c->whitening, err);
     if (!rc)
         rc = rv_head_adapter_init(&out->now, dims, c->rank, err);
     if (!rc)
@@ -36,7 +36,7 @@ void rv_tick_release(struct rv_tick *tick)
 {
     rv_head_fit_release(&tick->fit);
     rv_head_table_release(&tick->table);
-    rv_fisher_release(&tick->fisher);
+    rv_head_fisher_release(&tick->fisher);
     rv_head_adapter_release(&tick->now);
     rv_head_adapter_release(&tick->fitted);
     rv_head_adapter_release(&tick->made);
@@ -82,8 +82,8 @@ static ruvllm_status improve(struct rv_tick *t, struct rv_study *study, struct r
     t->fit.pull = study->pull;
     rv_head_fit_run(&t->fit, &t->fitted, budget, RV_TICK_STEPS, until_us);
     study->pull = t->fit.pull;
-    rv_fisher_clear(&t->fisher);
-    rv_fisher_add(&t->fisher, &t->fit, &t->fitted, FISHER_ROWS);
+    rv_head_fisher_clear(&t->fisher);
+    rv_head_fisher_add(&t->fisher, &t->fit, &t->fitted, FISHER_ROWS);
     rc = rv_head_fit_load(&t->fit, answers, n, mean, true, err);
     if (rc)
         return rc;
@@ -147,6 +147,6 @@ ruvllm_status rv_tick_run(struct rv_tick *tick, struct rv_study *study, struct r
     result->kl = rv_head_fit_kl(&t->fit, &t->made);
     rc = rv_head_fit_load(&t->fit, answers, n, mean, false, err);
     if (!rc)
-        rv_fisher_add(&study->fisher, &t->fit, &t->made, FISHER_ROWS);
+        rv_head_fisher_add(&study->fisher, &t->fit, &t->made, FISHER_ROWS);
     return rc;
 }

@@ -34,7 +34,7 @@ struct rv_tick {
     struct rv_tick_config config;
     struct rv_head_table table;
     struct rv_head_fit fit;
-    struct rv_fisher fisher; // of what was fitted
+    struct rv_head_fisher fisher; // of what was fitted
     struct rv_head_adapter now, fitted, made;
 };
 

@@ -11,7 +11,7 @@ enum { DIMS = TOY_DIMS, RANK = 4 };
 struct bed {
     struct toy_head toy;
     struct rv_head_adapter one, two, out;
-    struct rv_fisher knows_one, knows_two;
+    struct rv_head_fisher knows_one, knows_two;
 };
 
 /* An adapter that sends direction `from` to direction `to`. */
@@ -37,9 +37,9 @@ static double get(const struct rv_head_adapter *x, int from, int to)
 }
 
 /* Certainty of 1 about everything in the directions of an adapter. */
-static void know(struct rv_fisher *f, const struct rv_head_adapter *x, float value)
+static void know(struct rv_head_fisher *f, const struct rv_head_adapter *x, float value)
 {
-    rv_fisher_clear(f);
+    rv_head_fisher_clear(f);
     rv_head_basis_add(&f->basis, x->a, x->n_pairs);
     for (int i = 0; i < f->basis.n * DIMS; i++)
         f->values[i] = value;
@@ -52,14 +52,14 @@ static void open_bed(struct bed *bed)
     assert_ok(rv_head_adapter_init(&bed->one, DIMS, RANK, err));
     assert_ok(rv_head_adapter_init(&bed->two, DIMS, RANK, err));
     assert_ok(rv_head_adapter_init(&bed->out, DIMS, RANK, err));
-    assert_ok(rv_fisher_init(&bed->knows_one, &bed->toy.whitening, err));
-    assert_ok(rv_fisher_init(&bed->knows_two, &bed->toy.whitening, err));
+    assert_ok(rv_head_fisher_init(&bed->knows_one, &bed->toy.whitening, err));
+    assert_ok(rv_head_fisher_init(&bed->knows_two, &bed->toy.whitening, err));
 }
 
 static void close_bed(struct bed *bed)
 {
-    rv_fisher_release(&bed->knows_one);
-    rv_fisher_release(&bed->knows_two);
+    rv_head_fisher_release(&bed->knows_one);
+    rv_head_fisher_release(&bed->knows_two);
     rv_head_adapter_release(&bed->one);
     rv_head_adapter_release(&bed->two);
     rv_head_adapter_release(&bed->out);
@@ -160,7 +160,7 @@ static void certainty_turns_with_its_adapter(void **state)
         turned[DIMS + d] = bed.one.a[d] - bed.one.a[DIMS + d];
     }
     rv_head_basis_add(&basis, turned, 2);
-    rv_fisher_read(&bed.knows_one, &basis, turned);
+    rv_head_fisher_read(&bed.knows_one, &basis, turned);
     for (int i = 0; i < 2 * DIMS; i++)
         assert_true(fabs((double)turned[i] - 2) < 0.01);
     rv_head_basis_release(&basis);
