@@ -1,7 +1,7 @@
 /*
  * What feedback gains and what it costs elsewhere, on a real model, by the code the engine learns with: one row of the
- * table in docs/internals/bench-learn.md, with one seed. Always pairs: the gain, and `self`, by how much the likelihood of
- * text that the model itself wrote falls.
+ * table in docs/internals/bench-learn.md, with one seed. Always pairs: the gain, and `self`, by how much the likelihood
+ * of text that the model itself wrote falls.
  *
  *     bench_learn MODEL ROW [SEED [short [EXTRA]]]
  *
