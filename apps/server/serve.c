@@ -34,6 +34,7 @@ enum {
     N_VOTERS = 8,          // they wait for the disk; those who wait together are written together
     MAX_RESPONSES = 16384, // answers that feedback can name
     MAX_RATED_KEYS = 4096,
+    VOTES_PER_MINUTE = 600, // of a key: ten people who do nothing else
     MAX_PIECE = 64 << 20,
     MAX_WAITING_FOR_MODELS = 1024,
     REFRESH_MS = 500,
@@ -65,6 +66,7 @@ struct rv_serve_config rv_serve_config_default(void)
     return (struct rv_serve_config){.model = ruvllm_model_params_default(),
                                     .engine = ruvllm_engine_params_default(),
                                     .learn_rank = ruvllm_learn_params_default().rank,
+                                    .votes_per_minute = VOTES_PER_MINUTE,
                                     .drain_s = 30,
                                     .max_calls = 20000,
                                     .log_level = RUVLLM_LOG_INFO};
@@ -401,6 +403,8 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
     if (!rc)
         rc = rv_rate_limit_init(&s->rates, MAX_RATED_KEYS, err);
     if (!rc && r->config->learns)
+        rc = rv_rate_limit_init(&s->vote_rates, MAX_RATED_KEYS, err);
+    if (!rc && r->config->learns)
         rc = rv_response_index_new(&s->responses, MAX_RESPONSES, err);
     if (!rc)
         rc = open_models(r, err);
@@ -431,6 +435,7 @@ static void close_all(struct running *r)
     rv_http_server_close(s->http);
     rv_response_index_free(s->responses);
     rv_metrics_release(&s->metrics);
+    rv_rate_limit_release(&s->vote_rates);
     rv_rate_limit_release(&s->rates);
     rv_auth_release(&s->auth);
     ruvllm_store_close(s->store);
