@@ -225,13 +225,26 @@ static ruvllm_status count_keys(void *user, uint64_t *n, struct ruvllm_error *er
 
 /* ---- opening --------------------------------------------------------------------------------------------- */
 
+/* Beside the store; where that is on another machine, where it would be if it were on this one. */
 static ruvllm_status open_sessions_folder(struct running *r, struct ruvllm_error *err)
 {
-    const char *path = strncmp(r->store_path, "sqlite:", 7) == 0 ? r->store_path + 7 : r->store_path;
-    const char *slash = strrchr(path, '/');
-    int len = slash ? (int)(slash - path) : 1;
+    const char *path = strncmp(r->store_path, "sqlite:", 7) == 0 ? r->store_path + 7 : r->store_path, *slash;
+    bool is_elsewhere = strstr(r->store_path, "://") != NULL;
+    char *usual = NULL;
+    int len, made;
 
-    if (snprintf(r->sessions_folder, PATH, "%.*s/sessions", len, slash ? path : ".") >= PATH)
+    if (is_elsewhere) {
+        ruvllm_status rc = ruvllm_store_default_path(&usual, err);
+
+        if (rc)
+            return rc;
+        path = usual;
+    }
+    slash = strrchr(path, '/');
+    len = slash ? (int)(slash - path) : 1;
+    made = snprintf(r->sessions_folder, PATH, "%.*s/sessions", len, slash ? path : ".");
+    ruvllm_free(usual);
+    if (made >= PATH)
         return rv_fail(err, RUVLLM_INVALID, "the store's path is too long");
     if (mkdir(r->sessions_folder, 0700) != 0 && errno != EEXIST)
         return rv_fail_errno(err, errno, "cannot make the sessions' folder '%s'", r->sessions_folder);

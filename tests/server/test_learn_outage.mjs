@@ -41,7 +41,7 @@ before(async () => {
     server = await Server.start(args, { folder, store, env });
 });
 after(async () => {
-    assert.deepEqual(await server.stop(), { code: 0, signal: null });
+    if (server) assert.deepEqual(await server.stop(), { code: 0, signal: null });
     rmSync(folder, { recursive: true, force: true });
 });
 
@@ -63,6 +63,11 @@ async function live(who, state) {
 
 describe(`PostgreSQL away for ${seconds} s`, () => {
     const results = {}, last = {};
+
+    it("says where its store is, and no more of the URL", () => {
+        assert.match(server.said.out, /store {3}postgresql:\/\/\.\.\.\n/);
+        assert.ok(!server.said.out.includes(home));
+    });
 
     it("fails no answer and no vote", { timeout: (seconds + 300) * 1000 }, async () => {
         const state = { isOver: false, n: 0 };
