@@ -27,6 +27,7 @@ struct rv_job {
     struct rv_adapter_ticket ticket;
     struct rv_trace *trace;     // what the engine learns from; NULL: nothing is
     struct rv_adapter *learned; // what the tenant's feedback has taught; NULL: nothing
+    struct rv_adapter *deep;    // what a training run on it has; NULL: nothing
     float temperature;          // it is drawn with
     bool has_news;              // the engine thread: on_event is to be called
 

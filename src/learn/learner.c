@@ -6,6 +6,7 @@
 #include "store/store_events.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 struct tenant {
@@ -15,6 +16,7 @@ struct tenant {
     int64_t seq;          // of the last event that is in it
     struct rv_tenant_learner *state;
     struct rv_adapter *adapter; // what answers; NULL: nothing
+    struct rv_deep_shelf deep;  // what answers below the head
     struct tenant *next;
 };
 
@@ -37,6 +39,7 @@ static void free_tenant(struct tenant *t)
         return;
     rv_tenant_learner_free(t->state);
     rv_adapter_unref(t->adapter);
+    rv_deep_shelf_release(&t->deep);
     pthread_mutex_destroy(&t->lock);
     rv_free(t->name);
     rv_free(t);
@@ -130,14 +133,28 @@ static ruvllm_status make_adapter(const struct rv_learner *l, const struct rv_he
     return rc;
 }
 
+static struct rv_deep_shelf_place deep_place(const struct rv_learner *l, const struct tenant *t)
+{
+    return (struct rv_deep_shelf_place){.store = l->config.store,
+                                        .tenant = t->name,
+                                        .model = l->model,
+                                        .hparams = l->config.hparams,
+                                        .manifest = l->config.manifest};
+}
+
 /* Under the tenant's lock: what the state now says answers from here on. */
 static ruvllm_status publish(struct rv_learner *l, struct tenant *t, struct ruvllm_error *err)
 {
+    struct rv_deep_shelf_place place = deep_place(l, t);
     struct rv_adapter *adapter;
     ruvllm_status rc = make_adapter(l, &t->state->now.adapter, &adapter, err);
 
-    if (rc)
+    if (!rc)
+        rc = rv_deep_shelf_set(&t->deep, &place, t->state->now.deep, err);
+    if (rc) {
+        rv_adapter_unref(adapter);
         return rc;
+    }
     rv_adapter_unref(t->adapter);
     t->adapter = adapter;
     return RUVLLM_OK;
@@ -152,6 +169,16 @@ struct replay {
     struct ruvllm_error err;
 };
 
+static ruvllm_status apply_deep(struct rv_learner *l, struct tenant *t, const struct rv_store_event *event,
+                                struct ruvllm_error *err)
+{
+    struct rv_deep_shelf_place place = deep_place(l, t);
+    int64_t number;
+    ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, err);
+
+    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, err);
+}
+
 static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const struct rv_store_event *event,
                                  struct ruvllm_error *err)
 {
@@ -160,6 +187,8 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
 
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
+    if (event->kind == RV_STORE_EVENT_DEEP && !event->is_forgotten)
+        return apply_deep(l, t, event, err);
     if (event->kind != RV_STORE_EVENT_VOTE || event->is_forgotten)
         return RUVLLM_OK;
     rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
@@ -357,6 +386,102 @@ ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant,
     }
     result->generation = t->state->now.generation;
     pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+/* ---- deep runs ------------------------------------------------------------------------------ */
+
+ruvllm_status rv_learner_deep(struct rv_learner *learner, const char *tenant, struct rv_adapter **out, uint64_t *layers,
+                              int64_t *generation, struct ruvllm_error *err)
+{
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    *out = NULL;
+    *layers = 0;
+    *generation = 0;
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc) {
+        *out = t->deep.adapter ? rv_adapter_ref(t->deep.adapter) : NULL;
+        *layers = t->deep.layers;
+        *generation = t->state->now.generation;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant, struct rv_deep_content *out,
+                                      bool *found, struct ruvllm_error *err)
+{
+    struct rv_deep_shelf_place place;
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    *found = false;
+    if (rc)
+        return rc;
+    place = deep_place(learner, t);
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc && t->state->now.deep > 0) {
+        rc = rv_deep_shelf_content(&place, t->state->now.deep, out, err);
+        *found = !rc;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+/* Under the tenant's lock. */
+static ruvllm_status deepen(struct rv_learner *l, struct tenant *t, struct rv_store_generation *gen,
+                            struct rv_str content, struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct rv_store_event event = {.kind = RV_STORE_EVENT_DEEP, .generation = t->state->now.generation};
+    struct rv_deep_shelf_place place = deep_place(l, t);
+    uint8_t ref[RV_DEEP_SHELF_REF_BYTES];
+    ruvllm_status rc;
+
+    gen->parent = t->state->now.deep;
+    rc = rv_deep_shelf_add(&place, gen, content, err);
+    if (rc)
+        return rc;
+    event.delta = rv_deep_shelf_write_ref(gen, ref);
+    event.reason = (struct rv_str){gen->metrics, strlen(gen->metrics)};
+    rc = append(l, t, &event, result, err);
+    if (!rc)
+        rc = rv_tenant_learner_set_deep(t->state, gen->generation, err);
+    if (!rc)
+        rc = publish(l, t, err);
+    result->generation = t->state->now.generation;
+    return rc;
+}
+
+ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
+                                int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
+                                struct ruvllm_error *err)
+{
+    struct rv_store_generation *gen = rv_calloc(1, sizeof(*gen));
+    struct tenant *t;
+    ruvllm_status rc;
+
+    *result = (struct rv_learner_result){0};
+    if (!gen)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
+    gen->applied_seq = applied_seq;
+    snprintf(gen->metrics, sizeof(gen->metrics), "%s", metrics);
+    rc = learner->config.store ? find_tenant(learner, tenant, &t, err)
+                               : rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
+                                              "a deep run's result needs a store to be kept in");
+    if (!rc) {
+        pthread_mutex_lock(&t->lock);
+        rc = read_log(learner, t, err);
+        if (!rc)
+            rc = deepen(learner, t, gen, content, result, err);
+        pthread_mutex_unlock(&t->lock);
+    }
+    rv_free(gen);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
 
+#include "learn/deep_shelf.h"
 #include "learn/tenant_learner.h"
 #include "model/adapter.h"
 #include "store/store.h"
@@ -18,10 +19,10 @@ struct rv_learner;
 struct rv_learner_config {
     const struct rv_hparams *hparams;
     const struct rv_manifest *manifest;
-    struct ruvllm_store *store; // outlives the learner; NULL: memory only
-    const char *model;          // what events of this model are known by, up to 128 bytes
-    int32_t rank;               // 1 to RV_HEAD_ADAPTER_MAX_RANK
-    uint64_t trace_bytes;       // for answers that wait for feedback
+    struct ruvllm_store *store;   // outlives the learner; NULL: memory only
+    const char *model;            // what events of this model are known by, up to 128 bytes
+    int32_t rank;                 // 1 to RV_HEAD_ADAPTER_MAX_RANK
+    uint64_t trace_bytes;         // for answers that wait for feedback
 };
 
 /* Takes over the whitening, also when it fails. */
@@ -68,5 +69,22 @@ RV_CHECKED ruvllm_status rv_learner_vote(struct rv_learner *learner, const char 
 /* Back to a generation, as the newest; 0: to the model as it came. NOT_FOUND when it is not kept. */
 RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant, int64_t generation,
                                             struct rv_learner_result *result, struct ruvllm_error *err);
+
+/*
+ * What answers below the head: a reference of the caller's, or NULL; what keys and values depend on by it (0: nothing);
+ * and of which generation that is.
+ */
+RV_CHECKED ruvllm_status rv_learner_deep(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
+                                         uint64_t *layers, int64_t *generation, struct ruvllm_error *err);
+/* What the last deep run has left, to go on from; *found false: there was none. */
+RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant,
+                                                 struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
+/*
+ * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
+ * last event it has read, `metrics` JSON. UNSUPPORTED without a store.
+ */
+RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
+                                           int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
+                                           struct ruvllm_error *err);
 
 #endif

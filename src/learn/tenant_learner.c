@@ -229,6 +229,17 @@ ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const s
     return RUVLLM_OK;
 }
 
+ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct ruvllm_error *err)
+{
+    ruvllm_status rc = make_room(learner, err);
+
+    if (rc)
+        return rc;
+    learner->now.deep = deep;
+    next_generation(learner);
+    return RUVLLM_OK;
+}
+
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation)
 {
     return generation == 0 ||
@@ -252,6 +263,7 @@ ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64
         learner->now.mean = 0.5;
         learner->now.variance = 0.05;
         learner->now.spent_kl = 0;
+        learner->now.deep = 0;
         rv_head_adapter_clear(&learner->now.adapter);
     } else {
         copy_state(&learner->now, slot_of(learner, generation));

@@ -20,6 +20,7 @@ struct rv_tenant_state {
     double mean; // of scores, running
     double variance;
     double spent_kl; // of all steps that are in it
+    int64_t deep;    // number of the deep run whose result answers below the head; 0: none
     struct rv_head_adapter adapter;
 };
 
@@ -59,6 +60,9 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
+/* The next generation, by a deep run's result; 0: none answers any more. */
+RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
+                                                    struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
 RV_CHECKED ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64_t generation,
                                                    struct ruvllm_error *err);
