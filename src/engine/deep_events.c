@@ -5,25 +5,18 @@
 #include "engine/deep_events.h"
 
 #include "base/alloc.h"
-#include "learn/event_texts.h"
+#include "learn/lesson_tokens.h"
 #include "store/store_events.h"
 
 #include <math.h>
 #include <string.h>
 
-/* An answer of an event, with its question. */
-struct answer {
-    int32_t *tokens;
-    size_t n, n_prompt;
-};
-
 struct entry {
     int64_t parent; // generation that this one continues
     enum rv_store_event_kind kind;
     double score;
-    bool is_used;         // in the newest generation
-    struct answer answer; // tokens NULL: no words
-    struct answer rejected;
+    bool is_used;                   // in the newest generation
+    struct rv_lesson_tokens tokens; // memory NULL: none were kept
 };
 
 struct reader {
@@ -49,15 +42,6 @@ static bool makes_generation(const struct rv_store_event *event)
            (!event->is_forgotten && (is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP));
 }
 
-static ruvllm_status read_answer(const struct reader *r, const struct rv_store_event *event, struct rv_str text,
-                                 struct answer *out, struct ruvllm_error *err)
-{
-    if (event->prompt.len == 0 || text.len == 0)
-        return RUVLLM_OK;
-    return rv_event_texts_tokens(r->config->vocab, event->prompt, text, event->kind != RV_STORE_EVENT_VOTE,
-                                 &out->tokens, &out->n, &out->n_prompt, err);
-}
-
 static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, struct ruvllm_error *err)
 {
     struct entry *e;
@@ -76,12 +60,8 @@ static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *ev
     *e = (struct entry){.parent = (int64_t)r->n - 1, .kind = event->kind, .score = event->score};
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         e->parent = event->generation < (int64_t)r->n ? event->generation : (int64_t)r->n - 1;
-    if (event->kind == RV_STORE_EVENT_VOTE)
-        rc = read_answer(r, event, event->answer, &e->answer, err);
-    if (event->kind == RV_STORE_EVENT_CORRECTION || event->kind == RV_STORE_EVENT_PAIR)
-        rc = read_answer(r, event, event->correction, &e->answer, err);
-    if (event->kind == RV_STORE_EVENT_PAIR && !rc)
-        rc = read_answer(r, event, event->answer, &e->rejected, err);
+    if (is_feedback(event->kind) && event->result.len > 0)
+        rc = rv_lesson_tokens_read(&e->tokens, event->result, r->config->n_vocab, err);
     return rc;
 }
 
@@ -102,6 +82,8 @@ static void mark_used(struct reader *r)
 }
 
 /* ---- samples -------------------------------------------------------------------------------- */
+
+static const double LEAST_ADVANTAGE = 1e-3; // as good as the mean: it says nothing
 
 /* What scores are measured by: two more votes, one of either kind, stand for what is not known yet. */
 struct scale {
@@ -126,76 +108,93 @@ static struct scale weigh_scores(const struct reader *r)
     return s;
 }
 
-/* Moves an answer's tokens into a sample; false when nothing of the answer is within the length. */
-static bool take(struct rv_deep_sample *out, struct answer *from, int32_t max_tokens, float weight, bool *was_cut,
-                 ruvllm_status *rc, struct ruvllm_error *err)
-{
-    size_t n = from->n < (size_t)max_tokens ? from->n : (size_t)max_tokens;
-    float *weights;
-
-    if (!from->tokens || n < 2 || n <= from->n_prompt)
-        return false;
-    weights = rv_calloc(n, sizeof(*weights));
-    if (!weights) {
-        *rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %zu tokens", n);
-        return false;
-    }
-    for (size_t i = from->n_prompt > 1 ? from->n_prompt : 1; i < n; i++)
-        weights[i] = weight;
-    *was_cut = *was_cut || n < from->n;
-    *out = (struct rv_deep_sample){.tokens = from->tokens, .n = (int32_t)n, .weights = weights};
-    from->tokens = NULL;
-    return true;
-}
-
 static void free_sample(const struct rv_deep_sample *s)
 {
     rv_free((void *)(uintptr_t)s->tokens);
     rv_free((void *)(uintptr_t)s->weights);
 }
 
-/* What was rejected for `item`; false when there is nothing of it. */
-static bool take_rejected(struct rv_deep_sample *item, struct answer *from, int32_t max_tokens, bool *was_cut,
-                          ruvllm_status *rc, struct ruvllm_error *err)
-{
-    struct rv_deep_sample *rejected = rv_calloc(1, sizeof(*rejected));
+/* An answer with its question, cut to the length. */
+struct answer {
+    const struct rv_lesson_tokens *question;
+    const int32_t *tokens;
+    int32_t n;
+};
 
-    if (!rejected) {
-        *rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold a pair");
-        return false;
+static ruvllm_status fill(struct rv_deep_sample *out, const struct answer *a, int32_t max_tokens, float weight,
+                          bool *was_cut, struct ruvllm_error *err)
+{
+    int32_t n_prompt = a->question->n_prompt, n = n_prompt + a->n < max_tokens ? n_prompt + a->n : max_tokens;
+    int32_t *tokens = rv_realloc_array(NULL, (size_t)n, sizeof(*tokens));
+    float *weights = rv_calloc((size_t)n, sizeof(*weights));
+
+    *out = (struct rv_deep_sample){.tokens = tokens, .n = n, .weights = weights};
+    if (!tokens || !weights) {
+        free_sample(out);
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %d tokens", n);
     }
-    if (!take(rejected, from, max_tokens, 1.0f, was_cut, rc, err)) {
-        rv_free(rejected);
-        return false;
-    }
-    item->rejected = rejected;
-    return true;
+    memcpy(tokens, a->question->prompt, (size_t)n_prompt * sizeof(*tokens));
+    memcpy(tokens + n_prompt, a->tokens, (size_t)(n - n_prompt) * sizeof(*tokens));
+    for (int32_t i = n_prompt > 1 ? n_prompt : 1; i < n; i++)
+        weights[i] = weight;
+    *was_cut = *was_cut || n < n_prompt + a->n;
+    return RUVLLM_OK;
 }
 
-static ruvllm_status add_sample(struct rv_deep_events *out, struct entry *e, const struct scale *scale,
-                                int32_t max_tokens, struct ruvllm_error *err)
+/* Whether something of an answer is within the length. */
+static bool has_any(const struct rv_lesson_tokens *t, int32_t n_answer, int32_t max_tokens)
 {
-    struct rv_deep_sample *item = &out->items[out->n];
-    bool is_vote = e->kind == RV_STORE_EVENT_VOTE, was_cut = false, is_good;
-    double advantage = fmin(2, fmax(-2, (e->score - scale->mean) / scale->deviation));
-    ruvllm_status rc = RUVLLM_OK;
+    return t->memory && n_answer > 0 && t->n_prompt < max_tokens && t->n_prompt + n_answer >= 2;
+}
 
-    is_good = (!is_vote || fabs(advantage) > 1e-3) &&
-              take(item, &e->answer, max_tokens, is_vote ? (float)advantage : 1.0f, &was_cut, &rc, err);
-    if (is_good && e->kind == RV_STORE_EVENT_PAIR && !take_rejected(item, &e->rejected, max_tokens, &was_cut, &rc, err)) {
-        free_sample(item);
-        is_good = false;
-    }
-    out->n_unused += !is_good;
-    if (rc || !is_good)
-        return rc;
-    item->is_vote = is_vote;
-    item->episode = (int32_t)out->n;
+static ruvllm_status fill_rejected(struct rv_deep_sample *item, const struct answer *answer, int32_t max_tokens,
+                                   bool *was_cut, struct ruvllm_error *err)
+{
+    struct rv_deep_sample *rejected = rv_calloc(1, sizeof(*rejected));
+    ruvllm_status rc = rejected ? fill(rejected, answer, max_tokens, 1.0f, was_cut, err)
+                                : rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold a pair");
+
+    item->rejected = rc ? NULL : rejected;
+    if (rc)
+        rv_free(rejected);
+    return rc;
+}
+
+static void count(struct rv_deep_events *out, const struct entry *e, bool was_cut)
+{
     out->n++;
-    out->n_votes += is_vote;
+    out->n_votes += e->kind == RV_STORE_EVENT_VOTE;
     out->n_corrections += e->kind == RV_STORE_EVENT_CORRECTION;
     out->n_pairs += e->kind == RV_STORE_EVENT_PAIR;
     out->n_cut += was_cut;
+}
+
+static ruvllm_status add_sample(struct rv_deep_events *out, const struct entry *e, const struct scale *scale,
+                                int32_t max_tokens, struct ruvllm_error *err)
+{
+    const struct rv_lesson_tokens *t = &e->tokens;
+    struct answer good = {t, t->good, t->n_good}, bad = {t, t->bad, t->n_bad};
+    struct rv_deep_sample *item = &out->items[out->n];
+    bool is_vote = e->kind == RV_STORE_EVENT_VOTE, is_pair = e->kind == RV_STORE_EVENT_PAIR, was_cut = false;
+    double advantage = fmin(2, fmax(-2, (e->score - scale->mean) / scale->deviation));
+    ruvllm_status rc;
+
+    if ((is_vote && fabs(advantage) < LEAST_ADVANTAGE) || !has_any(t, t->n_good, max_tokens) ||
+        (is_pair && !has_any(t, t->n_bad, max_tokens))) {
+        out->n_unused++;
+        return RUVLLM_OK;
+    }
+    rc = fill(item, &good, max_tokens, is_vote ? (float)advantage : 1.0f, &was_cut, err);
+    if (!rc && is_pair) {
+        rc = fill_rejected(item, &bad, max_tokens, &was_cut, err);
+        if (rc)
+            free_sample(item);
+    }
+    if (rc)
+        return rc;
+    item->is_vote = is_vote;
+    item->episode = (int32_t)out->n;
+    count(out, e, was_cut);
     return RUVLLM_OK;
 }
 
@@ -231,10 +230,8 @@ ruvllm_status rv_deep_events_init(struct rv_deep_events *out, const struct rv_de
         rc = make_samples(out, &r, err);
         out->last_seq = r.last_seq;
     }
-    for (size_t i = 0; i < r.n; i++) {
-        rv_free(r.entries[i].answer.tokens);
-        rv_free(r.entries[i].rejected.tokens);
-    }
+    for (size_t i = 0; i < r.n; i++)
+        rv_free(r.entries[i].tokens.memory);
     rv_free(r.entries);
     if (rc)
         rv_deep_events_release(out);

@@ -92,6 +92,7 @@ void rv_job_free(struct rv_job *job)
     rv_trace_unref(job->trace);
     rv_adapter_unref(job->learned);
     rv_adapter_unref(job->deep);
+    rv_memory_unref(job->memory);
     rv_kv_seq_release(&job->request.kv);
     rv_reply_free(job->reply);
     rv_buf_release(&job->text);

@@ -196,8 +196,8 @@ static ruvllm_status save(const struct rv_own_texts *texts, struct ruvllm_store 
 {
     struct rv_store_generation *gen = rv_calloc(1, sizeof(*gen));
     struct rv_str bytes = {0};
-    ruvllm_status rc = gen ? rv_own_texts_pack(texts, &bytes, err)
-                           : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
+    ruvllm_status rc =
+        gen ? rv_own_texts_pack(texts, &bytes, err) : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
 
     if (!rc) {
         snprintf(gen->tenant, sizeof(gen->tenant), "%s", WRITER);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str_map.h"
+#include "learn/lesson_tokens.h"
 #include "store/store_events.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ struct tenant {
     struct tenant *next;
 };
 
-enum { N_BUCKETS = 4096 };
+enum { N_BUCKETS = 4096, MAX_WORDS = 2048 }; // of a vote's question and answer in the log: 8 KiB
 
 struct rv_learner {
     struct rv_learner_config config;
@@ -179,6 +180,11 @@ static ruvllm_status apply_deep(struct rv_learner *l, struct tenant *t, const st
     return rc ? rc : rv_tenant_learner_set_deep(t->state, number, err);
 }
 
+static bool is_taught(enum rv_store_event_kind kind)
+{
+    return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
+}
+
 static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const struct rv_store_event *event,
                                  struct ruvllm_error *err)
 {
@@ -189,9 +195,12 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
         return rv_tenant_learner_go_back(t->state, event->generation, err);
     if (event->kind == RV_STORE_EVENT_DEEP && !event->is_forgotten)
         return apply_deep(l, t, event, err);
-    if (event->kind != RV_STORE_EVENT_VOTE || event->is_forgotten)
+    if (!is_taught(event->kind) || event->is_forgotten)
         return RUVLLM_OK;
     rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
+    vote.is_lesson = event->kind != RV_STORE_EVENT_VOTE;
+    if (!rc)
+        rc = rv_memory_page_read(&vote.keys, l->whitening.n_dims, event->memory, err);
     if (!rc)
         rc = rv_tenant_learner_apply(t->state, &vote, err);
     rv_tenant_learner_release_vote(&vote);
@@ -252,12 +261,13 @@ static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_st
 /* ---- doors ---------------------------------------------------------------------------------- */
 
 ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
-                                 int64_t *generation, struct ruvllm_error *err)
+                                 struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err)
 {
     struct tenant *t;
     ruvllm_status rc = find_tenant(learner, tenant, &t, err);
 
     *out = NULL;
+    *memory = NULL;
     *generation = 0;
     if (rc)
         return rc;
@@ -265,6 +275,7 @@ ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant,
     rc = read_log(learner, t, err);
     if (!rc) {
         *out = t->adapter ? rv_adapter_ref(t->adapter) : NULL;
+        *memory = t->state->now.memory ? rv_memory_ref(t->state->now.memory) : NULL;
         *generation = t->state->now.generation;
     }
     pthread_mutex_unlock(&t->lock);
@@ -296,7 +307,9 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                            .n_votes = t->state->now.n_votes,
                                            .mean = t->state->now.mean,
                                            .oldest = oldest_of(t->state),
-                                           .spent_kl = t->state->now.spent_kl};
+                                           .spent_kl = t->state->now.spent_kl,
+                                           .n_lessons = t->state->now.n_lessons,
+                                           .n_keys = rv_memory_n_keys(t->state->now.memory)};
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -306,20 +319,60 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
     return learner->traces;
 }
 
-/* Under the tenant's lock. */
-static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct rv_trace *trace, double score,
-                          struct rv_learner_result *result, struct ruvllm_error *err)
+/* What an event is to be written as, besides its bytes. */
+static struct rv_store_event event_of(const struct rv_learner_lesson *lesson)
 {
-    struct rv_store_event event = {.kind = RV_STORE_EVENT_VOTE, .score = score, .generation = trace->generation};
+    return (struct rv_store_event){.kind = lesson->kind,
+                                   .score = lesson->score,
+                                   .generation = lesson->generation,
+                                   .prompt = lesson->prompt,
+                                   .answer = lesson->answer,
+                                   .correction = lesson->correction,
+                                   .reason = lesson->reason,
+                                   .result = lesson->tokens};
+}
+
+static ruvllm_status weigh(struct tenant *t, const struct rv_learner_lesson *lesson, struct rv_tenant_vote *made,
+                           struct ruvllm_error *err)
+{
+    return lesson->kind == RV_STORE_EVENT_VOTE
+               ? rv_tenant_learner_weigh(t->state, lesson->lesson.good, lesson->score, made, err)
+               : rv_lesson_weigh(t->state, &lesson->lesson, made, err);
+}
+
+/* Question and answer of a vote, for deep runs; none when they are long, or nothing outlives the process. */
+static ruvllm_status write_words(const struct rv_learner *l, const struct rv_trace *trace, struct rv_str *out,
+                                 struct ruvllm_error *err)
+{
+    struct rv_lesson_tokens tokens = {
+        .prompt = trace->prompt, .n_prompt = trace->n_prompt, .good = trace->tokens, .n_good = trace->n_rows};
+
+    if (!l->config.store || !trace->prompt || trace->n_prompt > MAX_WORDS - trace->n_rows)
+        return RUVLLM_OK;
+    return rv_lesson_tokens_write(&tokens, out, err);
+}
+
+/* Under the tenant's lock. */
+static ruvllm_status teach(struct rv_learner *l, struct tenant *t, const struct rv_learner_lesson *lesson,
+                           struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct rv_store_event event = event_of(lesson);
     int64_t start = rv_clock_us();
     struct rv_tenant_vote made = {0};
-    struct rv_str bytes = {0};
-    ruvllm_status rc = rv_tenant_learner_weigh(t->state, trace, score, &made, err);
+    struct rv_str bytes = {0}, keys = {0}, words = {0};
+    ruvllm_status rc = weigh(t, lesson, &made, err);
 
+    if (!rc && lesson->kind == RV_STORE_EVENT_VOTE)
+        rc = write_words(l, lesson->lesson.good, &words, err);
+    if (words.len)
+        event.result = words;
     if (!rc)
         rc = rv_tenant_learner_write_vote(&made, l->whitening.n_dims, &bytes, err);
+    if (!rc)
+        rc = rv_memory_page_write(made.keys, &keys, err);
     result->compute_us = rv_clock_us() - start;
     event.delta = bytes;
+    event.memory = keys;
     if (!rc)
         rc = append(l, t, &event, result, err);
     start = rv_clock_us();
@@ -332,7 +385,26 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     result->kl = made.step.kl;
     result->generation = t->state->now.generation;
     rv_free((char *)(uintptr_t)bytes.data);
+    rv_free((char *)(uintptr_t)keys.data);
+    rv_free((char *)(uintptr_t)words.data);
     rv_tenant_learner_release_vote(&made);
+    return rc;
+}
+
+ruvllm_status rv_learner_teach(struct rv_learner *learner, const char *tenant, const struct rv_learner_lesson *lesson,
+                               struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    *result = (struct rv_learner_result){0};
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc)
+        rc = teach(learner, t, lesson, result, err);
+    pthread_mutex_unlock(&t->lock);
     return rc;
 }
 
@@ -340,21 +412,15 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
                               struct rv_learner_result *result, struct ruvllm_error *err)
 {
     struct rv_trace *trace = rv_trace_ring_find(learner->traces, answer, tenant);
-    struct tenant *t;
+    struct rv_learner_lesson lesson = {.kind = RV_STORE_EVENT_VOTE, .score = score, .lesson = {.good = trace}};
     ruvllm_status rc;
 
     *result = (struct rv_learner_result){0};
     if (!trace)
         return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
                             "there is no such answer, or it is too old to learn from");
-    rc = find_tenant(learner, tenant, &t, err);
-    if (!rc) {
-        pthread_mutex_lock(&t->lock);
-        rc = read_log(learner, t, err);
-        if (!rc)
-            rc = vote(learner, t, trace, score, result, err);
-        pthread_mutex_unlock(&t->lock);
-    }
+    lesson.generation = trace->generation;
+    rc = rv_learner_teach(learner, tenant, &lesson, result, err);
     rv_trace_unref(trace);
     return rc;
 }

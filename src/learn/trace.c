@@ -26,6 +26,7 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace");
     atomic_init(&t->n_refs, 1);
     t->id = id;
+    t->asked_last = -1;
     t->n_dims = n_dims;
     t->cap = max_tokens < RV_TRACE_MAX_ROWS ? max_tokens : RV_TRACE_MAX_ROWS;
     cap = (size_t)t->cap;
@@ -44,11 +45,37 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
     return RUVLLM_OK;
 }
 
+ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32_t *tokens, int32_t n_tokens,
+                                  struct ruvllm_error *err)
+{
+    trace->n_prompt = n_tokens;
+    trace->asked_last = tokens[n_tokens - 1];
+    if (n_tokens > RV_TRACE_MAX_PROMPT)
+        return RUVLLM_OK;
+    trace->prompt = rv_realloc_array(NULL, (size_t)n_tokens, sizeof(*trace->prompt));
+    if (!trace->prompt)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace's question of %d tokens", (int)n_tokens);
+    memcpy(trace->prompt, tokens, (size_t)n_tokens * sizeof(*tokens));
+    return RUVLLM_OK;
+}
+
+int32_t rv_trace_last(const struct rv_trace *trace, int32_t row)
+{
+    return row > 0 ? trace->tokens[row - 1] : trace->asked_last;
+}
+
+struct rv_trace *rv_trace_ref(struct rv_trace *trace)
+{
+    atomic_fetch_add_explicit(&trace->n_refs, 1, memory_order_relaxed); // who adds one has one
+    return trace;
+}
+
 void rv_trace_unref(struct rv_trace *trace)
 {
     if (!trace || atomic_fetch_sub_explicit(&trace->n_refs, 1, memory_order_acq_rel) > 1)
         return;
     rv_free(trace->tenant);
+    rv_free(trace->prompt);
     rv_free(trace->tokens);
     rv_free(trace->logprobs);
     rv_free(trace->states);
@@ -61,7 +88,8 @@ uint64_t rv_trace_n_bytes(const struct rv_trace *trace)
 {
     uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float);
 
-    return sizeof(*trace) + (uint64_t)trace->cap * row;
+    return sizeof(*trace) + (uint64_t)trace->cap * row +
+           (trace->prompt ? (uint64_t)trace->n_prompt * sizeof(*trace->prompt) : 0);
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */
