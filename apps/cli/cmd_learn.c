@@ -63,7 +63,13 @@ static const struct rv_option data_options[] = {
      .value = "FILE",
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct learn_options, checkpoint),
-     .help = "Where a stopped run is kept, and found when the command is given again (default: the output with .run)"},
+     .help = "Where a run is kept, and found when the command is given again (default: the output with .run)"},
+    {.name = "checkpoint-every",
+     .value = "S",
+     .type = RV_OPTION_INT,
+     .max = 86400,
+     .offset = offsetof(struct learn_options, params.checkpoint_seconds),
+     .help = "Seconds after which a run is kept while it goes on; 0 is only when it is stopped (default 60)"},
     {.name = "force",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct learn_options, force),
@@ -138,6 +144,17 @@ static const struct rv_option training_options[] = {
      .max = 1000,
      .offset = offsetof(struct learn_options, params.kl_weight),
      .help = "Weight of the anchors against the examples (default 0.3)"},
+    {.name = "kto",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct learn_options, params.has_kto),
+     .help = "Judge examples with a score as a whole (KTO) instead of token by token"},
+    {.name = "beta",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = 0.0001,
+     .max = 100,
+     .offset = offsetof(struct learn_options, params.beta),
+     .help = "How soon a difference is enough, for pairs (DPO) and --kto (default 0.1)"},
     {.name = "seed",
      .value = "N",
      .type = RV_OPTION_INT,
@@ -376,10 +393,11 @@ const struct rv_command rv_cmd_learn = {
     .about =
         "Trains a LoRA adapter on the CPU, through weights of any quantisation, from a file with one JSON object a "
         "line: {\"prompt\", \"response\"}, {\"messages\": [{\"role\", \"content\"}, ...]} or {\"text\"}, each with "
-        "a \"score\" from 0 to 1 if there are better and worse ones. Prompts are a user's messages where the "
+        "a \"score\" from 0 to 1 if there are better and worse ones, or {\"prompt\", \"chosen\", \"rejected\"}, "
+        "of which one is to win over the other. Prompts are a user's messages where the "
         "model has a chat template. Some examples are held out: the adapter written is the one that predicted "
-        "them best, and none is written when none did better than the model alone. Ctrl-C keeps the run; the "
-        "same command goes on from there.",
+        "them best, and none is written when none did better than the model alone. The run is kept now and then "
+        "and on Ctrl-C; the same command goes on from there.",
     .examples = "ruvllm learn run model.gguf examples.jsonl -o adapter.gguf\n"
                 "    the defaults: rank 8 on all projections, three epochs\n"
                 "ruvllm learn run model.gguf examples.jsonl -o adapter.gguf --anchors usual.jsonl --kl 1\n"

@@ -45,7 +45,6 @@ static bool makes_generation(const struct rv_store_event *event)
 static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, struct ruvllm_error *err)
 {
     struct entry *e;
-    ruvllm_status rc = RUVLLM_OK;
 
     if (r->n == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 64;
@@ -60,9 +59,10 @@ static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *ev
     *e = (struct entry){.parent = (int64_t)r->n - 1, .kind = event->kind, .score = event->score};
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         e->parent = event->generation < (int64_t)r->n ? event->generation : (int64_t)r->n - 1;
-    if (is_feedback(event->kind) && event->result.len > 0)
-        rc = rv_lesson_tokens_read(&e->tokens, event->result, r->config->n_vocab, err);
-    return rc;
+    if (is_feedback(event->kind) && event->result.len > 0 &&
+        rv_lesson_tokens_read(&e->tokens, event->result, r->config->n_vocab, err) == RUVLLM_NO_MEMORY)
+        return RUVLLM_NO_MEMORY;
+    return RUVLLM_OK; // what is no tokens is not trained on
 }
 
 static bool on_event(void *user, const struct rv_store_event *event)

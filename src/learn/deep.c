@@ -403,14 +403,26 @@ static double lot_of(uint64_t seed, int32_t episode)
     return rv_rng_uniform(&rng);
 }
 
+/* Episodes with a lot below this are held out: at least one, where something is to be. */
+static double draw_limit(const struct rv_deep *d)
+{
+    double least = 1, limit = (double)d->config.held_out;
+
+    for (size_t i = 0; i < d->batch.n_samples; i++)
+        if (!d->batch.samples[i].is_anchor)
+            least = fmin(least, lot_of(d->config.seed, d->batch.samples[i].episode));
+    return limit > 0 && least >= limit ? nextafter(least, 2) : limit;
+}
+
 /* Draws the episodes that are held out; anchors never are. Puts them behind the training samples, then the guard. */
 static ruvllm_status hold_out(struct rv_deep *d, struct ruvllm_error *err)
 {
     size_t n = d->batch.n_samples, n_useful = 0, at, guard;
+    double limit = draw_limit(d);
 
     for (size_t i = 0; i < n; i++) {
         const struct rv_deep_sample *s = &d->batch.samples[i];
-        bool is_held_out = !s->is_anchor && lot_of(d->config.seed, s->episode) < (double)d->config.held_out;
+        bool is_held_out = !s->is_anchor && lot_of(d->config.seed, s->episode) < limit;
         bool is_guard = s->is_anchor && s->is_guard;
 
         d->is_apart[i] = is_held_out || is_guard;
@@ -420,8 +432,6 @@ static ruvllm_status hold_out(struct rv_deep *d, struct ruvllm_error *err)
     }
     if (n_useful == 0)
         return rv_fail(err, RUVLLM_INVALID, "nothing is left to train on: hold out less");
-    if (d->config.held_out > 0.0f && d->n_held_out == 0)
-        return rv_fail(err, RUVLLM_INVALID, "no episode was drawn to be held out: give more samples, or hold out none");
     d->n_train = n - d->n_held_out - d->n_guard;
     at = d->n_train;
     guard = at + d->n_held_out;

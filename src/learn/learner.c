@@ -314,6 +314,11 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
     return rc;
 }
 
+const struct rv_learner_config *rv_learner_made_with(const struct rv_learner *learner)
+{
+    return &learner->config;
+}
+
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
 {
     return learner->traces;
@@ -569,6 +574,7 @@ ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_co
     l->whitening = *whitening;
     *whitening = (struct rv_whitening){0};
     l->model = rv_strndup(config->model, strlen(config->model));
+    l->config.model = l->model;
     if (!l->model)
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the learner");
     if (!rc)

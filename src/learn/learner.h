@@ -37,6 +37,8 @@ void rv_learner_free(struct rv_learner *learner);
  */
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
                                             struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err);
+/* What it was made with; `model` is its own. */
+const struct rv_learner_config *rv_learner_made_with(const struct rv_learner *learner);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
 
 /* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
