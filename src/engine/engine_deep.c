@@ -268,6 +268,7 @@ ruvllm_status rv_engine_deep_run(struct ruvllm_engine *engine, const char *tenan
                           "'max_forgetting' must be above 0 and 'ewc' at least 0");
     if (!rc)
         rc = rv_train_run_init(&r.train, engine->model, params->train, err);
+    r.train.may_begin_anew = true;
     if (!rc && params->is_idle) {
         rc = run_idle(&r, err);
     } else if (!rc) {

@@ -130,6 +130,11 @@ ruvllm_status rv_train_run_go(struct rv_train_run *run, const struct rv_deep_sam
     run->was_resumed = checkpoint && access(checkpoint, F_OK) == 0;
     if (run->was_resumed)
         rc = rv_deep_load(run->deep, checkpoint, err);
+    if (rc == RUVLLM_INVALID && run->may_begin_anew) {
+        rv_log(RUVLLM_LOG_INFO, "the run begins anew: '%s' is of another one", checkpoint);
+        run->was_resumed = false;
+        rc = RUVLLM_OK;
+    }
     if (!rc)
         rc = rv_deep_run(run->deep, result, err);
     if (!rc && result->was_stopped && checkpoint)

@@ -14,6 +14,7 @@ struct rv_train_run {
     struct rv_deep_config config;
     struct rv_deep *deep; // NULL before it is gone; the caller's to close
     int64_t saved_us;     // when it was kept last
+    bool may_begin_anew;  // a checkpoint of another run is no failure: its samples may have become more
     bool was_resumed;
 };
 
