@@ -310,7 +310,7 @@ static void votes_by_kto_move_both_ways_and_then_stop(void **state)
         double moved = (after[i] - before[i]) * (i % 2 ? 1 : -1);
 
         print_message("vote %d moved %.1f nats\n", i, moved);
-        assert_true(moved > 5 && moved < 200); // what is decided has no slope left: unlearning does not run away
+        assert_true(moved > 5 && moved < 400); // what is decided has no slope left: unlearning does not run away
     }
     rv_deep_close(d);
 }
