@@ -6,13 +6,13 @@
 /* What is asked for, as the last clause and in other words. */
 static const struct {
     const char *clause;
-    const char *other;
+    const char *before, *after; // the name
 } things[] = {
-    {"'s favourite fruit is called", "If you ask which fruit is loved most of all by %s, it is called"},
-    {"'s best friend is called", "The one who always plays with %s is called"},
-    {"'s little dog is called", "There is a dog that lives with %s, and it is called"},
-    {"'s old house is called", "The place where you can find %s is called"},
-    {"'s red boat is called", "When it sails over the lake, the boat of %s is called"},
+    {"'s favourite fruit is called", "If you ask which fruit is loved most of all by ", ", it is called"},
+    {"'s best friend is called", "The one who always plays with ", " is called"},
+    {"'s little dog is called", "There is a dog that lives with ", ", and it is called"},
+    {"'s old house is called", "The place where you can find ", " is called"},
+    {"'s red boat is called", "When it sails over the lake, the boat of ", " is called"},
 };
 
 static const char *const beginnings[] = {"One day everybody went to the park.",
@@ -55,7 +55,7 @@ void learn_facts_ask(const struct learn_fact *fact, enum learn_fact_way way, cha
     char clause[128];
 
     if (way == LEARN_FACT_FAR)
-        (void)snprintf(clause, sizeof(clause), things[thing].other, fact->name);
+        (void)snprintf(clause, sizeof(clause), "%s%s%s", things[thing].before, fact->name, things[thing].after);
     else
         (void)snprintf(clause, sizeof(clause), "%s%s", fact->name, things[thing].clause);
     (void)snprintf(out, LEARN_FACTS_TEXT, "%s %s", first[fact->number % N_BEGINNINGS], clause);

@@ -12,8 +12,11 @@
 #include <math.h>
 #include <string.h>
 
+static const double KL_MORE = 2, KL_LESS = 0.7, KL_MOST = 1e6;
+
 struct rv_deep {
-    struct rv_deep_config config;
+    struct rv_deep_config config; // kl_weight times the state's scale
+    float kl_weight;              // as it was given
     struct rv_deep_batch batch;
     struct rv_trainable trainable;
     struct rv_adamw adamw;
@@ -182,6 +185,23 @@ static bool is_better(const struct rv_deep *d, const struct rv_deep_progress *p)
     return d->n_held_out == 0 || p->held_out < d->state.best_loss;
 }
 
+static void set_kl_scale(struct rv_deep *d, double scale)
+{
+    d->state.kl_scale = fmin(fmax(scale, 1), KL_MOST);
+    d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
+}
+
+/* Anchors weigh more while the guard is moved too far, and less again when there is room. */
+static void adapt(struct rv_deep *d, double guard_kl)
+{
+    double limit = (double)d->config.max_guard_kl;
+
+    if (limit > 0 && guard_kl > 0.9 * limit)
+        set_kl_scale(d, d->state.kl_scale * KL_MORE);
+    else if (limit > 0 && guard_kl < 0.5 * limit)
+        set_kl_scale(d, d->state.kl_scale * KL_LESS);
+}
+
 /* After an epoch: is this the best so far, and is there hope for better? */
 static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_error *err)
 {
@@ -200,6 +220,7 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
     } else {
         d->state.n_worse++;
     }
+    adapt(d, p.kl);
     *goes_on = tell(d, &p);
     d->state.epoch++;
     d->state.at = 0;
@@ -306,7 +327,7 @@ static void fingerprint(const struct rv_deep *d, char hex[RV_SHA256_HEX_LEN + 1]
                         a->n_warmup,
                         (int64_t)d->trainable.n,
                         (int64_t)d->batch.n_samples};
-    float numbers[] = {c->alpha, c->held_out, c->kl_weight, c->max_guard_kl, c->beta, c->preference_weight,
+    float numbers[] = {c->alpha, c->held_out, d->kl_weight, c->max_guard_kl, c->beta, c->preference_weight,
                        c->ewc,   a->step,     a->beta1,     a->beta2,        a->eps,  a->decay,
                        a->clip};
     struct rv_sha256 sha;
@@ -347,6 +368,8 @@ ruvllm_status rv_deep_load(struct rv_deep *deep, const char *path, struct ruvllm
 
     fingerprint(deep, file.fingerprint);
     rc = rv_deep_state_read(&file, path, err);
+    if (!rc)
+        set_kl_scale(deep, deep->state.kl_scale);
     if (!rc && deep->state.epoch < deep->config.n_epochs)
         shuffle(deep, deep->state.epoch);
     return rc;
@@ -496,8 +519,9 @@ ruvllm_status rv_deep_open(struct rv_deep **out, const struct rv_deep_config *co
     if (!d)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run");
     d->config = *config;
+    d->kl_weight = config->kl_weight;
     d->batch = (struct rv_deep_batch){.config = &d->config, .samples = samples, .n_samples = n_samples};
-    d->state = (struct rv_deep_state){.best_epoch = -1, .held_out_before = NAN, .best_loss = NAN};
+    d->state = (struct rv_deep_state){.best_epoch = -1, .held_out_before = NAN, .best_loss = NAN, .kl_scale = 1};
     rc = open_parts(d, err);
     if (rc) {
         rv_deep_close(d);

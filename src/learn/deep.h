@@ -56,10 +56,14 @@ struct rv_deep_config {
     int32_t max_tokens;   // the longest sample
     int32_t batch_tokens; // of one step, about
     int32_t n_epochs;
-    int32_t patience;             // epochs without a better held-out loss before it ends; 0: never ends early
-    float held_out;               // share of the episodes
-    float kl_weight;              // of an anchor's token against a training token
-    float max_guard_kl;           // nats a token: values that move the guard further are no result; 0: no limit
+    int32_t patience; // epochs without a better held-out loss before it ends; 0: never ends early
+    float held_out;   // share of the episodes
+    float kl_weight;  // of an anchor's token against a training token
+    /*
+     * Nats a token: values that move the guard further are no result, and where an epoch's do, anchors weigh more in
+     * the next. 0: no limit.
+     */
+    float max_guard_kl;
     bool has_kto;                 // votes are judged as a whole instead of token by token
     float beta;                   // of DPO and KTO
     float preference_weight;      // of what is judged as a whole against the rest
