@@ -68,6 +68,7 @@ struct ruvllm_learned_info {
     double mean_score;         // running, of those votes; 0.5 before the first
     int64_t oldest_generation; // that can be gone back to, beside 0, which always can; 0: there is no other
     double spent_kl;           // nats a token, of all steps that are in it
+    bool is_paused;            // feedback is refused until it is resumed: ruvllm_learn_log.h
 };
 
 /* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */

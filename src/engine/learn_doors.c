@@ -89,5 +89,6 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.mean_score = sum.mean;
     ours.oldest_generation = sum.oldest;
     ours.spent_kl = sum.spent_kl;
+    ours.is_paused = sum.is_paused;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

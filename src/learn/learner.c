@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str_map.h"
 #include "store/store_events.h"
+#include "store/store_learner.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -12,6 +13,7 @@ struct tenant {
     char *name;
     pthread_mutex_t lock; // guards the rest; held while an event is written
     bool is_read;         // its log was
+    bool is_paused;       // known once that is so
     int64_t seq;          // of the last event that is in it
     struct rv_tenant_learner *state;
     struct rv_adapter *adapter; // what answers; NULL: nothing
@@ -158,9 +160,11 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
     struct rv_tenant_vote vote;
     ruvllm_status rc;
 
+    if (event->is_forgotten)
+        return rv_tenant_learner_skip(t->state, err);
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
-    if (event->kind != RV_STORE_EVENT_VOTE || event->is_forgotten)
+    if (event->kind != RV_STORE_EVENT_VOTE)
         return RUVLLM_OK;
     rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
     if (!rc)
@@ -180,6 +184,20 @@ static bool on_event(void *user, const struct rv_store_event *event)
     return !r->rc;
 }
 
+/* Whether the tenant's learning is paused, as the store has it. */
+static ruvllm_status read_pause(struct rv_learner *l, struct tenant *t, struct ruvllm_error *err)
+{
+    struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
+    ruvllm_status rc;
+
+    if (!row)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
+    rc = rv_store_learner_get(l->config.store, t->name, l->model, row, err);
+    t->is_paused = !rc && row->is_paused;
+    rv_free(row);
+    return rc;
+}
+
 /* Under the tenant's lock: brings it up to the end of its log, the first time. */
 static ruvllm_status read_log(struct rv_learner *l, struct tenant *t, struct ruvllm_error *err)
 {
@@ -190,7 +208,9 @@ static ruvllm_status read_log(struct rv_learner *l, struct tenant *t, struct ruv
         t->is_read = true;
         return RUVLLM_OK;
     }
-    rc = rv_store_events_replay(l->config.store, t->name, t->seq, on_event, &replay, err);
+    rc = read_pause(l, t, err);
+    if (!rc)
+        rc = rv_store_events_replay(l->config.store, t->name, t->seq, on_event, &replay, err);
     if (!rc && replay.rc) {
         rc = replay.rc;
         if (err)
@@ -202,18 +222,31 @@ static ruvllm_status read_log(struct rv_learner *l, struct tenant *t, struct ruv
     return rc ? rv_fail_in(err, rc, "cannot read what was learned for tenant '%s'", t->name) : RUVLLM_OK;
 }
 
-/* Writes the event and waits for the disk. */
+static bool is_feedback(enum rv_store_event_kind kind)
+{
+    return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
+}
+
+/* Writes the event, with what comes of it, and waits for the disk. CONFLICT for feedback while learning is paused. */
 static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_store_event *event,
                             struct rv_learner_result *result, struct ruvllm_error *err)
 {
+    const struct rv_history_note note = {t->state->now.generation + 1, result->advantage, result->kl, result->gain};
+    uint8_t bytes[RV_HISTORY_NOTE_BYTES];
+    bool has_result = event->result.len > 0;
     int64_t start = rv_clock_us();
     ruvllm_status rc;
 
+    if (t->is_paused && is_feedback(event->kind))
+        return rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA, "learning is paused for this tenant: resume it first");
     if (!l->config.store)
         return RUVLLM_OK;
     event->tenant = t->name;
     event->model = l->model;
+    if (!has_result)
+        event->result = rv_history_note_write(&note, bytes);
     rc = rv_store_events_append(l->config.store, event, 1, err);
+    event->result = has_result ? event->result : (struct rv_str){0};
     result->commit_us = rv_clock_us() - start;
     result->seq = event->seq;
     t->seq = rc ? t->seq : event->seq;
@@ -267,7 +300,8 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                            .n_votes = t->state->now.n_votes,
                                            .mean = t->state->now.mean,
                                            .oldest = oldest_of(t->state),
-                                           .spent_kl = t->state->now.spent_kl};
+                                           .spent_kl = t->state->now.spent_kl,
+                                           .is_paused = t->is_paused};
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -290,6 +324,9 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     if (!rc)
         rc = rv_tenant_learner_write_vote(&made, l->whitening.n_dims, &bytes, err);
     result->compute_us = rv_clock_us() - start;
+    result->advantage = made.advantage;
+    result->kl = made.step.kl;
+    result->gain = made.step.gain;
     event.delta = bytes;
     if (!rc)
         rc = append(l, t, &event, result, err);
@@ -299,8 +336,6 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     if (!rc)
         rc = publish(l, t, err);
     result->compute_us += rv_clock_us() - start;
-    result->advantage = made.advantage;
-    result->kl = made.step.kl;
     result->generation = t->state->now.generation;
     rv_free((char *)(uintptr_t)bytes.data);
     rv_tenant_learner_release_vote(&made);
@@ -358,6 +393,136 @@ ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant,
     result->generation = t->state->now.generation;
     pthread_mutex_unlock(&t->lock);
     return rc;
+}
+
+/* ---- pausing, forgetting, looking back --------------------------------------------------------- */
+
+/* Under the tenant's lock. */
+static ruvllm_status write_pause(struct rv_learner *l, struct tenant *t, bool is_paused, struct ruvllm_error *err)
+{
+    struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
+    ruvllm_status rc;
+
+    if (!row)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
+    rc = rv_store_learner_get(l->config.store, t->name, l->model, row, err);
+    row->is_paused = is_paused;
+    if (!rc)
+        rc = rv_store_learner_put(l->config.store, row, err);
+    rv_free(row);
+    return rc;
+}
+
+ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, bool is_paused, struct ruvllm_error *err)
+{
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc && learner->config.store && t->is_paused != is_paused)
+        rc = write_pause(learner, t, is_paused, err);
+    if (!rc)
+        t->is_paused = is_paused;
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+struct wanted {
+    int64_t seq;
+    const char *model;
+    bool found;
+    bool is_feedback;
+    bool is_forgotten;
+};
+
+static bool on_wanted(void *user, const struct rv_store_event *event)
+{
+    struct wanted *w = user;
+
+    if (event->seq == w->seq && strcmp(event->model ? event->model : "", w->model) == 0) {
+        w->found = true;
+        w->is_feedback = is_feedback(event->kind);
+        w->is_forgotten = event->is_forgotten;
+    }
+    return false;
+}
+
+/* What was computed from it goes first: a failure in between has lost nothing that is not computed again. */
+static ruvllm_status forget_in_store(struct rv_learner *l, struct tenant *t, int64_t seq, struct ruvllm_error *err)
+{
+    static const enum rv_store_event_kind computed[] = {RV_STORE_EVENT_TICK, RV_STORE_EVENT_DEEP};
+    struct wanted wanted = {.seq = seq, .model = l->model};
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (seq > 0)
+        rc = rv_store_events_replay(l->config.store, t->name, seq - 1, on_wanted, &wanted, err);
+    if (!rc && (!wanted.found || wanted.is_forgotten))
+        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "there is no event %lld, or it is forgotten already",
+                          (long long)seq);
+    if (!rc && !wanted.is_feedback)
+        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "event %lld is no feedback: there is nothing to forget",
+                          (long long)seq);
+    for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
+        rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
+    return rc ? rc : rv_store_events_forget(l->config.store, t->name, seq, err);
+}
+
+/* Under the tenant's lock: from here on the tenant is as the log has it, read from its beginning. */
+static ruvllm_status read_anew(struct rv_learner *l, struct tenant *t, struct rv_tenant_learner *empty,
+                               struct ruvllm_error *err)
+{
+    rv_tenant_learner_free(t->state);
+    t->state = empty;
+    t->seq = 0;
+    t->is_read = false;
+    return read_log(l, t, err);
+}
+
+ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, int64_t seq,
+                                struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct rv_tenant_learner *empty = NULL;
+    int64_t start = rv_clock_us();
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    *result = (struct rv_learner_result){.seq = seq};
+    if (!rc && !learner->config.store)
+        rc = rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
+                          "without a store there is no log to forget from: go back to a generation instead");
+    if (!rc)
+        rc = rv_tenant_learner_new(&empty, &learner->whitening, learner->config.rank, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc)
+        rc = forget_in_store(learner, t, seq, err);
+    result->commit_us = rv_clock_us() - start;
+    start = rv_clock_us();
+    if (!rc) {
+        rc = read_anew(learner, t, empty, err);
+        empty = NULL;
+    }
+    result->compute_us = rv_clock_us() - start;
+    result->generation = t->state->now.generation;
+    pthread_mutex_unlock(&t->lock);
+    rv_tenant_learner_free(empty);
+    return rc;
+}
+
+ruvllm_status rv_learner_history(struct rv_learner *learner, const char *tenant, int64_t before, size_t max,
+                                 struct rv_history *out, struct ruvllm_error *err)
+{
+    *out = (struct rv_history){0};
+    if (!learner->config.store)
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
+                            "without a store there is no log of what was learned");
+    return rv_history_read(out, learner->config.store, tenant && *tenant ? tenant : "default", learner->model, before,
+                           max, err);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

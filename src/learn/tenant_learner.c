@@ -229,6 +229,15 @@ ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const s
     return RUVLLM_OK;
 }
 
+ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err)
+{
+    ruvllm_status rc = make_room(learner, err);
+
+    if (!rc)
+        next_generation(learner);
+    return rc;
+}
+
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation)
 {
     return generation == 0 ||

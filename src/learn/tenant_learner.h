@@ -59,6 +59,8 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
+/* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
+RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
 RV_CHECKED ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64_t generation,
                                                    struct ruvllm_error *err);

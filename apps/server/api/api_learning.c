@@ -119,6 +119,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         add_number(out, "mean_score", info->mean_score);
         rv_api_json_int(out, "oldest_generation", info->oldest_generation);
         add_number(out, "spent_kl", info->spent_kl);
+        rv_api_json_bool(out, "paused", info->is_paused);
     }
     rv_api_json_end(out, '}');
 }
