@@ -1,5 +1,6 @@
 #include "learn/history.h"
 
+#include "base/alloc.h"
 #include "base/utf8.h"
 #include "store/store_events.h"
 
@@ -13,25 +14,38 @@ static const uint8_t MARK[8] = {'r', 'v', 'n', 'o', 't', 'e', 0, 1}; // the last
 /* ---- notes ---------------------------------------------------------------------------------- */
 
 /* Little-endian, as every machine we run on. */
-struct rv_str rv_history_note_write(const struct rv_history_note *note, uint8_t out[RV_HISTORY_NOTE_BYTES])
+ruvllm_status rv_history_add_note(struct rv_str delta, const struct rv_history_note *note, struct rv_str *out,
+                                  struct ruvllm_error *err)
 {
-    memcpy(out, MARK, sizeof(MARK));
-    memcpy(out + 8, &note->generation, 8);
-    memcpy(out + 16, &note->advantage, 8);
-    memcpy(out + 24, &note->kl, 8);
-    memcpy(out + 32, &note->gain, 8);
-    return (struct rv_str){.data = (const char *)out, .len = RV_HISTORY_NOTE_BYTES};
+    char *bytes = rv_malloc(delta.len + RV_HISTORY_NOTE_BYTES), *at;
+
+    *out = (struct rv_str){0};
+    if (!bytes)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu bytes", delta.len + RV_HISTORY_NOTE_BYTES);
+    if (delta.len)
+        memcpy(bytes, delta.data, delta.len);
+    at = bytes + delta.len;
+    memcpy(at, MARK, sizeof(MARK));
+    memcpy(at + 8, &note->generation, 8);
+    memcpy(at + 16, &note->advantage, 8);
+    memcpy(at + 24, &note->kl, 8);
+    memcpy(at + 32, &note->gain, 8);
+    *out = (struct rv_str){.data = bytes, .len = delta.len + RV_HISTORY_NOTE_BYTES};
+    return RUVLLM_OK;
 }
 
-bool rv_history_note_read(struct rv_history_note *out, struct rv_str bytes)
+bool rv_history_take_note(struct rv_str *delta, struct rv_history_note *note)
 {
-    *out = (struct rv_history_note){.generation = -1, .advantage = NAN, .kl = NAN, .gain = NAN};
-    if (bytes.len != RV_HISTORY_NOTE_BYTES || memcmp(bytes.data, MARK, sizeof(MARK)) != 0)
+    const char *at = delta->len >= RV_HISTORY_NOTE_BYTES ? delta->data + delta->len - RV_HISTORY_NOTE_BYTES : NULL;
+
+    *note = (struct rv_history_note){.generation = -1, .advantage = NAN, .kl = NAN, .gain = NAN};
+    if (!at || memcmp(at, MARK, sizeof(MARK)) != 0)
         return false;
-    memcpy(&out->generation, bytes.data + 8, 8);
-    memcpy(&out->advantage, bytes.data + 16, 8);
-    memcpy(&out->kl, bytes.data + 24, 8);
-    memcpy(&out->gain, bytes.data + 32, 8);
+    memcpy(&note->generation, at + 8, 8);
+    memcpy(&note->advantage, at + 16, 8);
+    memcpy(&note->kl, at + 24, 8);
+    memcpy(&note->gain, at + 32, 8);
+    delta->len -= RV_HISTORY_NOTE_BYTES;
     return true;
 }
 
@@ -64,19 +78,11 @@ static const char *keep_text(struct rv_arena *arena, struct rv_str text)
     return copy;
 }
 
-/* An event whose result is its own says itself which generation came of it. */
-static void read_note(const struct rv_store_event *event, struct rv_history_note *note)
-{
-    if (rv_history_note_read(note, event->result))
-        return;
-    if (event->kind == RV_STORE_EVENT_TICK || event->kind == RV_STORE_EVENT_GATE || event->kind == RV_STORE_EVENT_DEEP)
-        note->generation = event->generation;
-}
-
 static bool on_event(void *user, const struct rv_store_event *event)
 {
     struct block *b = user;
     struct rv_history_row *row = &b->rows[b->n];
+    struct rv_str delta = event->delta;
 
     if (event->seq > b->last || b->n == BLOCK)
         return false;
@@ -92,7 +98,7 @@ static bool on_event(void *user, const struct rv_store_event *event)
                                    .answer = keep_text(b->arena, event->answer),
                                    .correction = keep_text(b->arena, event->correction),
                                    .reason = keep_text(b->arena, event->reason)};
-    read_note(event, &row->note);
+    rv_history_take_note(&delta, &row->note);
     b->n++;
     return !b->arena->failed;
 }

@@ -1,6 +1,7 @@
 /*
  * A tenant's log as people read it: what was said when, and what came of it, newest first. What came of an event is
- * known when it is written, so it is kept in the event, as a note; reading asks the store alone and applies nothing.
+ * known when it is written, so it is kept with it, as a note behind the event's own update; reading asks the store alone
+ * and applies nothing.
  */
 #ifndef RV_LEARN_HISTORY_H
 #define RV_LEARN_HISTORY_H
@@ -22,10 +23,11 @@ struct rv_history_note {
     double gain;
 };
 
-/* As bytes of an event's `result`, which borrows `out`. */
-struct rv_str rv_history_note_write(const struct rv_history_note *note, uint8_t out[RV_HISTORY_NOTE_BYTES]);
-/* False, and nothing known, for bytes that are something else. */
-bool rv_history_note_read(struct rv_history_note *out, struct rv_str bytes);
+/* An event's update with the note behind it: *out is the caller's to rv_free. */
+RV_CHECKED ruvllm_status rv_history_add_note(struct rv_str delta, const struct rv_history_note *note,
+                                             struct rv_str *out, struct ruvllm_error *err);
+/* Takes the note off again. Without one, *delta stays, nothing is known, and the result is false. */
+bool rv_history_take_note(struct rv_str *delta, struct rv_history_note *note);
 
 struct rv_history_row {
     int64_t seq;

@@ -176,9 +176,12 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
 static bool on_event(void *user, const struct rv_store_event *event)
 {
     struct replay *r = user;
+    struct rv_store_event plain = *event;
+    struct rv_history_note note; // what came of it is found out anew
 
+    rv_history_take_note(&plain.delta, &note);
     if (strcmp(event->model ? event->model : "", r->learner->model) == 0)
-        r->rc = apply_event(r->learner, r->tenant, event, &r->err);
+        r->rc = apply_event(r->learner, r->tenant, &plain, &r->err);
     if (!r->rc)
         r->tenant->seq = event->seq;
     return !r->rc;
@@ -232,8 +235,8 @@ static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_st
                             struct rv_learner_result *result, struct ruvllm_error *err)
 {
     const struct rv_history_note note = {t->state->now.generation + 1, result->advantage, result->kl, result->gain};
-    uint8_t bytes[RV_HISTORY_NOTE_BYTES];
-    bool has_result = event->result.len > 0;
+    const struct rv_str delta = event->delta;
+    struct rv_str noted;
     int64_t start = rv_clock_us();
     ruvllm_status rc;
 
@@ -243,10 +246,12 @@ static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_st
         return RUVLLM_OK;
     event->tenant = t->name;
     event->model = l->model;
-    if (!has_result)
-        event->result = rv_history_note_write(&note, bytes);
-    rc = rv_store_events_append(l->config.store, event, 1, err);
-    event->result = has_result ? event->result : (struct rv_str){0};
+    rc = rv_history_add_note(delta, &note, &noted, err);
+    event->delta = noted;
+    if (!rc)
+        rc = rv_store_events_append(l->config.store, event, 1, err);
+    event->delta = delta;
+    rv_free((char *)(uintptr_t)noted.data);
     result->commit_us = rv_clock_us() - start;
     result->seq = event->seq;
     t->seq = rc ? t->seq : event->seq;

@@ -1,6 +1,7 @@
 /* The log as people read it: newest first, a page at a time, one model's; and the notes of what came of an event. */
 #include "learn/history.h"
 
+#include "base/alloc.h"
 #include "store/store_events.h"
 #include "support/store_fixture.h"
 
@@ -16,35 +17,42 @@ static struct rv_str str(const char *text)
 static void add(ruvllm_store *store, const char *model, int i)
 {
     struct rv_history_note note = {.generation = i, .advantage = -1, .kl = 0.5, .gain = 0.25};
-    uint8_t bytes[RV_HISTORY_NOTE_BYTES];
     struct rv_store_event e = {.tenant = "acme",
                                .model = model,
                                .kind = RV_STORE_EVENT_VOTE,
                                .generation = i - 1,
                                .time_us = 1000 + i,
-                               .score = 1.0 / i,
-                               .result = rv_history_note_write(&note, bytes)};
+                               .score = 1.0 / i};
 
+    assert_ok(rv_history_add_note(str("an update"), &note, &e.delta, err));
     assert_ok(rv_store_events_append(store, &e, 1, err));
+    rv_free((char *)(uintptr_t)e.delta.data);
     assert_int_equal(e.seq, i);
 }
 
 static void a_note_comes_back_and_other_bytes_are_none(void **state)
 {
     struct rv_history_note note = {.generation = 7, .advantage = -2, .kl = 0.012, .gain = 0.16}, back;
-    uint8_t bytes[RV_HISTORY_NOTE_BYTES];
-    struct rv_str written = rv_history_note_write(&note, bytes);
+    struct rv_str written, delta;
 
     (void)state;
-    assert_true(rv_history_note_read(&back, written));
+    assert_ok(rv_history_add_note(str("update"), &note, &written, err));
+    delta = written;
+    assert_true(rv_history_take_note(&delta, &back));
     assert_true(back.generation == 7 && back.advantage == -2.0 && back.kl == 0.012 && back.gain == 0.16);
-    written.len--;
-    assert_false(rv_history_note_read(&back, written));
+    assert_int_equal(delta.len, 6);
+    assert_memory_equal(delta.data, "update", 6);
+    assert_false(rv_history_take_note(&delta, &back)); // one is all there is
     assert_true(back.generation == -1 && isnan(back.advantage) && isnan(back.kl) && isnan(back.gain));
-    written.len++;
-    bytes[7]++; // another version
-    assert_false(rv_history_note_read(&back, written));
-    assert_false(rv_history_note_read(&back, (struct rv_str){0}));
+    assert_int_equal(delta.len, 6);
+    delta.len = written.len - 1; // cut short
+    assert_false(rv_history_take_note(&delta, &back));
+    delta.len = written.len;
+    ((char *)(uintptr_t)written.data)[6 + 7]++; // another version
+    assert_false(rv_history_take_note(&delta, &back));
+    delta.len = 0;
+    assert_false(rv_history_take_note(&delta, &back));
+    rv_free((char *)(uintptr_t)written.data);
 }
 
 /* Every third event is the other model's. Pages of every size give the same list. */
