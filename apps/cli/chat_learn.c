@@ -1,7 +1,3 @@
-/*
- * The tenant is the one of a server without keys, so that a chat and such a server with the same store teach the same
- * model.
- */
 #include "chat_learn.h"
 
 #include "answer.h"
@@ -15,6 +11,9 @@
 #include <string.h>
 
 enum { MAX_SAID = 64, N_SHOWN = 10, TEXT_MAX = 16 << 20, TOKENS_MAX = 16 << 20, WAIT_MS = 50 };
+
+/* As a server without keys has it, so that a chat and such a server with the same store teach the same model. */
+static const char TENANT[] = "local";
 
 /* Something that was said in this chat and can be taken back. */
 struct said {
@@ -149,7 +148,7 @@ ruvllm_status rv_chat_learn_answer(struct rv_chat_learn *learn, const struct ruv
                                    const struct ruvllm_generate_params *params, bool show, struct rv_chat_reply *out,
                                    struct ruvllm_error *err)
 {
-    struct ruvllm_request request = {.struct_size = sizeof(request), .input = input, .params = params};
+    struct ruvllm_request request = {.struct_size = sizeof(request), .input = input, .params = params, .tenant = TENANT};
     struct ruvllm_event event = {.struct_size = sizeof(event)};
     struct rv_answer_view view = {.show = show};
     int64_t first_us = 0;
@@ -217,7 +216,7 @@ ruvllm_status rv_chat_learn_vote(struct rv_chat_learn *learn, double score, stru
     ruvllm_status rc = check_answer(learn, err);
 
     if (!rc)
-        rc = ruvllm_engine_feedback(learn->engine, NULL, learn->id, score, result, err);
+        rc = ruvllm_engine_feedback(learn->engine, TENANT, learn->id, score, result, err);
     if (!rc)
         note_said(learn, result);
     return rc;
@@ -232,9 +231,9 @@ ruvllm_status rv_chat_learn_undo(struct rv_chat_learn *learn, struct ruvllm_erro
     if (learn->n_said == 0)
         return rv_fail(err, RUVLLM_INVALID, "nothing was said in this chat that could be taken back");
     if (last->sequence)
-        rc = ruvllm_engine_learn_forget(learn->engine, NULL, last->sequence, NULL, err);
+        rc = ruvllm_engine_learn_forget(learn->engine, TENANT, last->sequence, NULL, err);
     else
-        rc = ruvllm_engine_learn_rollback(learn->engine, NULL, last->generation - 1, NULL, err);
+        rc = ruvllm_engine_learn_rollback(learn->engine, TENANT, last->generation - 1, NULL, err);
     if (!rc)
         learn->n_said--;
     return rc;
@@ -272,7 +271,7 @@ static bool print_event(void *user, const struct ruvllm_learned_event *event)
 ruvllm_status rv_chat_learn_print(struct rv_chat_learn *learn, struct ruvllm_error *err)
 {
     struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
-    ruvllm_status rc = ruvllm_engine_learned(learn->engine, NULL, &info, err);
+    ruvllm_status rc = ruvllm_engine_learned(learn->engine, TENANT, &info, err);
 
     if (rc)
         return rc;
@@ -286,5 +285,5 @@ ruvllm_status rv_chat_learn_print(struct rv_chat_learn *learn, struct ruvllm_err
     if (info.generation == 0)
         return RUVLLM_OK;
     puts("");
-    return ruvllm_engine_learn_history(learn->engine, NULL, 0, N_SHOWN, print_event, NULL, NULL, err);
+    return ruvllm_engine_learn_history(learn->engine, TENANT, 0, N_SHOWN, print_event, NULL, NULL, err);
 }
