@@ -234,7 +234,10 @@ static bool is_feedback(enum rv_store_event_kind kind)
 static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_store_event *event,
                             struct rv_learner_result *result, struct ruvllm_error *err)
 {
-    const struct rv_history_note note = {t->state->now.generation + 1, result->advantage, result->kl, result->gain};
+    const struct rv_history_note note = {.generation = t->state->now.generation + 1,
+                                         .advantage = result->advantage,
+                                         .kl = result->kl,
+                                         .gain = result->gain};
     const struct rv_str delta = event->delta;
     struct rv_str noted;
     int64_t start = rv_clock_us();
