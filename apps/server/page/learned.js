@@ -142,17 +142,17 @@ export class LearnedPanel {
     }
 
     drawFacts() {
-        const { generation = 0, votes = 0, mean_score: mean, spent_kl: moved, paused } = this.state ?? {};
+        const { generation = 0, votes = 0, lessons = 0, mean_score: mean, spent_kl: moved, paused } = this.state ?? {};
         const fact = (name, value) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }));
         byId("learned-facts").replaceChildren(
             fact("Generation", generation.toLocaleString()),
-            fact("Feedback in it", votes.toLocaleString()),
+            fact("Feedback in it", (votes + lessons).toLocaleString()),
             fact("Mean score", votes && mean !== null ? `${Math.round(mean * 100)} %` : "–"),
             fact("Moved in all", moved ? short(moved) : "0"),
         );
         byId("learned-pause").replaceChildren(icon(paused ? "play" : "pause"), paused ? "Go on learning" : "Pause");
         byId("learned-pause").disabled = this.state === null;
-        byId("learned-export").disabled = byId("learned-reset").disabled = votes === 0;
+        byId("learned-export").disabled = byId("learned-reset").disabled = votes + lessons === 0;
     }
 
     /* How much of what may be changed is used up, where the server says it. */
