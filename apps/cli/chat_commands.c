@@ -211,8 +211,8 @@ static bool on_help(struct rv_chat_session *chat, const char *argument)
 
 const char *const *rv_chat_commands_words(void)
 {
-    static const char *const words[] = {"/help", "/system", "/clear", "/regen",   "/save", "/load", "/stats",
-                                        "/good", "/bad",    "/learned", "/undo", "/quit", NULL};
+    static const char *const words[] = {"/help", "/system", "/clear",   "/regen", "/save", "/load", "/stats",
+                                        "/good", "/bad",    "/learned", "/undo",  "/quit", NULL};
 
     return words;
 }

@@ -148,7 +148,8 @@ ruvllm_status rv_chat_learn_answer(struct rv_chat_learn *learn, const struct ruv
                                    const struct ruvllm_generate_params *params, bool show, struct rv_chat_reply *out,
                                    struct ruvllm_error *err)
 {
-    struct ruvllm_request request = {.struct_size = sizeof(request), .input = input, .params = params, .tenant = TENANT};
+    struct ruvllm_request request = {
+        .struct_size = sizeof(request), .input = input, .params = params, .tenant = TENANT};
     struct ruvllm_event event = {.struct_size = sizeof(event)};
     struct rv_answer_view view = {.show = show};
     int64_t first_us = 0;

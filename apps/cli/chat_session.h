@@ -7,8 +7,8 @@
 #include "output.h"
 
 struct rv_chat_session {
-    ruvllm_model *model;           // borrowed; NULL where `learn` is not
-    struct rv_chat_learn *learn;   // likewise: answers come from there
+    ruvllm_model *model;         // borrowed; NULL where `learn` is not
+    struct rv_chat_learn *learn; // likewise: answers come from there
     struct ruvllm_model_info info;
     struct ruvllm_generate_params params;
     struct rv_conversation conversation;

@@ -323,14 +323,14 @@ bool rv_handle_adapter_diff(struct rv_call *call)
     return true;
 }
 
-struct export {
+struct wanted_file {
     int64_t generation;
     ruvllm_adapter_format format;
 };
 
 static ruvllm_status write_export(struct rv_call *call, const void *user, const char *path, struct ruvllm_error *err)
 {
-    const struct export *wanted = user;
+    const struct wanted_file *wanted = user;
 
     return ruvllm_engine_adapter_export(call->engine, call->arg, wanted->generation, path, wanted->format, err);
 }
@@ -341,7 +341,7 @@ bool rv_handle_adapter_export(struct rv_call *call)
     struct ruvllm_error err = {0};
     struct wish wish;
     enum rv_call_ready ready;
-    struct export wanted;
+    struct wanted_file wanted;
 
     if (!read_query(call, known, &wish) || !take_id(call))
         return true;

@@ -132,8 +132,8 @@ ruvllm_status rv_history_read(struct rv_history *out, struct ruvllm_store *store
     *out = (struct rv_history){0};
     rv_arena_init(&out->arena, ARENA_MAX);
     if (before < 0 || max < 1 || max > RV_HISTORY_MAX)
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "a page has 1 to %d events, and begins with a number",
-                            RV_HISTORY_MAX);
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                            "a page has 1 to %d events, and begins with a number", RV_HISTORY_MAX);
     out->rows = rv_arena_calloc(&out->arena, max, sizeof(*out->rows));
     block = rv_arena_calloc(&out->arena, 1, sizeof(*block));
     if (!out->rows || !block)

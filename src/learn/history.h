@@ -1,7 +1,7 @@
 /*
  * A tenant's log as people read it: what was said when, and what came of it, newest first. What came of an event is
- * known when it is written, so it is kept with it, as a note behind the event's own update; reading asks the store alone
- * and applies nothing.
+ * known when it is written, so it is kept with it, as a note behind the event's own update; reading asks the store
+ * alone and applies nothing.
  */
 #ifndef RV_LEARN_HISTORY_H
 #define RV_LEARN_HISTORY_H

@@ -244,7 +244,8 @@ static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_st
     ruvllm_status rc;
 
     if (t->is_paused && is_feedback(event->kind))
-        return rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA, "learning is paused for this tenant: resume it first");
+        return rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA,
+                            "learning is paused for this tenant: resume it first");
     if (!l->config.store)
         return RUVLLM_OK;
     event->tenant = t->name;
@@ -468,11 +469,11 @@ static ruvllm_status forget_in_store(struct rv_learner *l, struct tenant *t, int
     if (seq > 0)
         rc = rv_store_events_replay(l->config.store, t->name, seq - 1, on_wanted, &wanted, err);
     if (!rc && (!wanted.found || wanted.is_forgotten))
-        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "there is no event %lld, or it is forgotten already",
-                          (long long)seq);
+        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
+                          "there is no event %lld, or it is forgotten already", (long long)seq);
     if (!rc && !wanted.is_feedback)
-        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "event %lld is no feedback: there is nothing to forget",
-                          (long long)seq);
+        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                          "event %lld is no feedback: there is nothing to forget", (long long)seq);
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
         rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
     return rc ? rc : rv_store_events_forget(l->config.store, t->name, seq, err);

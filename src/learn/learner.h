@@ -80,9 +80,9 @@ RV_CHECKED ruvllm_status rv_learner_pause(struct rv_learner *learner, const char
                                           struct ruvllm_error *err);
 /*
  * Removes what an event of feedback said and did: the state becomes what the log gives without it, and without what was
- * computed from it since (ticks and deep runs after it). Generations keep their numbers. NOT_FOUND; INVALID for an event
- * that is no feedback; UNSUPPORTED without a store. Where the log cannot be read anew, what was forgotten stays so, and
- * the next call reads again.
+ * computed from it since (ticks and deep runs after it). Generations keep their numbers. NOT_FOUND; INVALID for an
+ * event that is no feedback; UNSUPPORTED without a store. Where the log cannot be read anew, what was forgotten stays
+ * so, and the next call reads again.
  */
 RV_CHECKED ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, int64_t seq,
                                            struct rv_learner_result *result, struct ruvllm_error *err);

@@ -230,9 +230,12 @@ static void what_is_forgotten_was_never_said(void **state)
     assert_ok(ruvllm_engine_learn_forget(engine, "anna", 3, &result, err));
     assert_true(result.generation == 3 && result.sequence == 3);
     assert_true(answers(engine, states[2]) && !answers(engine, states[3]));
-    assert_fails(ruvllm_engine_learn_forget(engine, "anna", 3, &result, &failure), RUVLLM_NOT_FOUND, failure, "event 3");
-    assert_fails(ruvllm_engine_learn_forget(engine, "bert", 1, &result, &failure), RUVLLM_NOT_FOUND, failure, "event 1");
-    assert_fails(ruvllm_engine_learn_forget(engine, "anna", 0, &result, &failure), RUVLLM_NOT_FOUND, failure, "event 0");
+    assert_fails(ruvllm_engine_learn_forget(engine, "anna", 3, &result, &failure), RUVLLM_NOT_FOUND, failure,
+                 "event 3");
+    assert_fails(ruvllm_engine_learn_forget(engine, "bert", 1, &result, &failure), RUVLLM_NOT_FOUND, failure,
+                 "event 1");
+    assert_fails(ruvllm_engine_learn_forget(engine, "anna", 0, &result, &failure), RUVLLM_NOT_FOUND, failure,
+                 "event 0");
     /* One in the middle: as the log says that is read from its beginning. */
     assert_ok(ruvllm_engine_learn_forget(engine, "anna", 1, &result, err));
     without = ask(engine, "anna", NULL, NULL);
@@ -250,7 +253,8 @@ static void what_is_forgotten_was_never_said(void **state)
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 1, &result, err));
     assert_int_equal(result.generation, 4);
     assert_true(answers(engine, states[0]));
-    assert_fails(ruvllm_engine_learn_forget(engine, "anna", 4, &result, &failure), RUVLLM_INVALID, failure, "no feedback");
+    assert_fails(ruvllm_engine_learn_forget(engine, "anna", 4, &result, &failure), RUVLLM_INVALID, failure,
+                 "no feedback");
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 3, &result, err));
     assert_true(answers(engine, without));
     /* All of them: as the model came, though the way back is still in the log. */
@@ -303,8 +307,8 @@ static void without_a_store_there_is_no_log(void **state)
 
     (void)state;
     vote(engine, "anna", 0);
-    assert_fails(ruvllm_engine_learn_history(engine, "anna", 0, 10, on_event, &list, NULL, &failure), RUVLLM_UNSUPPORTED,
-                 failure, "without a store");
+    assert_fails(ruvllm_engine_learn_history(engine, "anna", 0, 10, on_event, &list, NULL, &failure),
+                 RUVLLM_UNSUPPORTED, failure, "without a store");
     assert_fails(ruvllm_engine_learn_forget(engine, "anna", 1, NULL, &failure), RUVLLM_UNSUPPORTED, failure,
                  "without a store");
     assert_ok(ruvllm_engine_learn_pause(engine, "anna", true, err));
