@@ -1056,7 +1056,7 @@ if (!realUrl) {
             stub.reset();
             await openPage();
             const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-            assert.ok(bytes < 112640, `${bytes} bytes`);
+            assert.ok(bytes < 139264, `${bytes} bytes`);
         });
     });
 }
