@@ -297,10 +297,11 @@ void rv_memory_mix(const struct rv_memory_answer *answer, float *logits, size_t 
         return;
     for (int32_t i = 0; i < answer->n_words; i++) {
         const struct rv_memory_word *w = &answer->words[i];
-        double said = all + log((double)w->weight * odds), own;
+        double said, own;
 
         if (!(w->weight > 0) || (size_t)w->token >= n_vocab)
             continue;
+        said = all + log((double)w->weight * odds);
         own = (double)logits[w->token];
         logits[w->token] = (float)(own > said ? own + log1p(exp(said - own)) : said + log1p(exp(own - said)));
     }
