@@ -52,6 +52,14 @@ void rv_memory_page_unref(struct rv_memory_page *page)
 
 /* ---- keys of an answer ---------------------------------------------------------------------- */
 
+/* What memory had said is taken back however unlikely the head finds it. */
+static bool is_wanted(const struct rv_trace *trace, const struct rv_memory_page_choice *c, int32_t row, float p)
+{
+    bool is_said = c->strength < 0 && trace->is_recalled[row];
+
+    return rv_trace_last(trace, row) >= 0 && (is_said || (p >= c->least && p < c->most));
+}
+
 /* Rows that become keys, ascending; how many. */
 static int32_t choose(const struct rv_trace *trace, const struct rv_memory_page_choice *c, int32_t max_keys,
                       int32_t *rows)
@@ -63,7 +71,7 @@ static int32_t choose(const struct rv_trace *trace, const struct rv_memory_page_
         float p = expf(trace->logprobs[i]);
         int32_t at = n;
 
-        if (!(p >= c->least && p < c->most) || rv_trace_last(trace, i) < 0)
+        if (!is_wanted(trace, c, i, p))
             continue;
         if (n == max_keys) { // the likeliest goes, or this one
             at = 0;

@@ -30,7 +30,8 @@ struct rv_trace {
     int32_t n_rows;
     int32_t cap;
     int32_t *tokens;
-    float *logprobs;     // of the tokens, as they were drawn
+    float *logprobs;     // of the tokens, as the head had them
+    bool *is_recalled;   // of each: whether memory had a say in it
     uint16_t *states;    // n_rows of n_dims, bfloat16
     uint16_t *gradients; // likewise
     uint16_t *probes;    // likewise: of a token drawn from the same distribution, which says how far a change reaches

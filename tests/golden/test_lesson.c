@@ -246,6 +246,10 @@ static void a_told_answer_can_be_voted_on(void **state)
     assert_string_equal(after->text, TOLD);
     assert_int_equal(after->learned_generation, 2);
     ruvllm_response_free(after);
+    assert_ok(ruvllm_engine_feedback(engine, "anna", id, 0, &result, err));
+    after = ask(engine, "anna", NULL);
+    assert_string_not_equal(after->text, TOLD);
+    ruvllm_response_free(after);
     ruvllm_response_free(told);
     ruvllm_engine_close(engine);
 }
