@@ -129,11 +129,8 @@ static void measure_radius(struct lab *lab)
         lab_die("texts", &err);
     for (int32_t i = 0; i < texts.n; i++) {
         struct rv_trace *trace = lab_new_trace(lab, LAB_TEXT);
-        struct reading r = {.lessons = &plain,
-                            .tokens = texts.tokens + i * LAB_TEXT,
-                            .n = LAB_TEXT,
-                            .from = 1,
-                            .trace = trace};
+        struct reading r = {
+            .lessons = &plain, .tokens = texts.tokens + i * LAB_TEXT, .n = LAB_TEXT, .from = 1, .trace = trace};
 
         if (rv_trace_set_prompt(trace, r.tokens, 1, &err))
             lab_die("question", &err);

@@ -1,6 +1,6 @@
 /*
- * Corrections in a lab, for the rows that teach by them: texts are read as answers, become lessons, and what was learned
- * (adapter and memory) then reads or writes. By the code the engine does it with.
+ * Corrections in a lab, for the rows that teach by them: texts are read as answers, become lessons, and what was
+ * learned (adapter and memory) then reads or writes. By the code the engine does it with.
  */
 #ifndef RV_BENCH_LEARN_LESSONS_H
 #define RV_BENCH_LEARN_LESSONS_H

@@ -1,7 +1,7 @@
 /*
  * Row 3: fifty made-up facts, each corrected once. Asked the same again; asked with another beginning and the same last
- * clause (near); and in other words (far, for which row 4 is). Controls: nothing learned; and corrections that belong to
- * other questions.
+ * clause (near); and in other words (far, for which row 4 is). Controls: nothing learned; and corrections that belong
+ * to other questions.
  */
 #include "learn_lessons.h"
 
@@ -28,8 +28,9 @@ static const struct {
     {"'s red boat is called", "When it sails over the lake, the boat of %s is called"},
 };
 
-static const char *const beginnings[] = {"One day everybody went to the park.", "It was a sunny morning in the village.",
-                                         "The children asked many questions.", "Mum told a story before bed."};
+static const char *const beginnings[] = {"One day everybody went to the park.",
+                                         "It was a sunny morning in the village.", "The children asked many questions.",
+                                         "Mum told a story before bed."};
 static const char *const others[] = {"They all sat down under a big tree.", "A boy wanted to know something.",
                                      "After lunch it began to rain.", "Grandma smiled and said it again."};
 

@@ -89,12 +89,9 @@ static void teach(struct lessons *l, const struct domain *d, int n, bool shuffle
 static void print(struct learn_args *args, const char *what, double value, enum learn_bound bound, double must,
                   double short_must)
 {
-    learn_figure_print(args, &(struct learn_figure){.rank = RANK,
-                                                    .what = what,
-                                                    .value = value,
-                                                    .bound = bound,
-                                                    .must = must,
-                                                    .short_must = short_must});
+    learn_figure_print(
+        args, &(struct learn_figure){
+                  .rank = RANK, .what = what, .value = value, .bound = bound, .must = must, .short_must = short_must});
 }
 
 void learn_row5(struct learn_args *args)

@@ -1,7 +1,7 @@
 /*
  * Learning from feedback while serving. A vote on an answer, or what it should have been, changes the next answers of
- * the same tenant, and of nobody else: by a small adapter at the input of the model's head and a memory of what is to be
- * said in which state, so that no cached key or value becomes invalid.
+ * the same tenant, and of nobody else: by a small adapter at the input of the model's head and a memory of what is to
+ * be said in which state, so that no cached key or value becomes invalid.
  *
  *     ruvllm_engine_learn(engine, NULL, &err);
  *     ... a request is answered; its id is `id` ...

@@ -81,9 +81,8 @@ const float *rv_engine_learn_recall(struct ruvllm_engine *engine, struct rv_job 
 {
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
 
-    return job->memory
-               ? rv_engine_memory_mix(&learn->memory, job, state, row, (size_t)engine->model->hparams.n_vocab)
-               : row;
+    return job->memory ? rv_engine_memory_mix(&learn->memory, job, state, row, (size_t)engine->model->hparams.n_vocab)
+                       : row;
 }
 
 void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, const float *state, const float *logits,

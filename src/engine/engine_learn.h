@@ -12,7 +12,7 @@
 #include "ruvllm_learn.h"
 
 struct rv_engine_learn {
-    struct rv_head_gradient gradient;     // the engine thread's, as the next
+    struct rv_head_gradient gradient; // the engine thread's, as the next
     struct rv_engine_memory memory;
     struct rv_trace_ring *first;          // traces of the text that whitening is made of
     _Atomic(struct rv_learner *) learner; // NULL until that is done

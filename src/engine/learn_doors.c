@@ -57,8 +57,8 @@ ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, 
 }
 
 ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, const char *tenant,
-                                          const struct ruvllm_feedback *feedback,
-                                          struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+                                          const struct ruvllm_feedback *feedback, struct ruvllm_feedback_result *result,
+                                          struct ruvllm_error *err)
 {
     struct ruvllm_feedback ours = {.struct_size = sizeof(ours)};
     struct rv_learner_result r;

@@ -247,8 +247,8 @@ bool rv_memory_ask(const struct rv_memory *memory, int32_t last, const float *st
     for (; i < m->n_entries && m->entries[i].last == last; i++) {
         const struct rv_memory_page *page = m->pages[m->entries[i].page];
         const struct rv_memory_key *key = &page->keys[m->entries[i].key];
-        float off = own + key->square -
-                    2 * ops->dot_bf16(scratch, page->places + (size_t)m->entries[i].key * dims, dims);
+        float off =
+            own + key->square - 2 * ops->dot_bf16(scratch, page->places + (size_t)m->entries[i].key * dims, dims);
         float part = off > 0 ? off / square : 0; // of the radius, squared
 
         if (!(off < square)) // a state that is no number is near to nothing

@@ -1,6 +1,7 @@
 /*
- * What one tenant's model has learned: a head adapter, a memory, and the running picture of its votes. A state is the result of
- * the tenant's events in order, and of nothing else; applying the same events to an empty state gives the same bits.
+ * What one tenant's model has learned: a head adapter, a memory, and the running picture of its votes. A state is the
+ * result of the tenant's events in order, and of nothing else; applying the same events to an empty state gives the
+ * same bits.
  *
  * Every event makes a generation: 1, 2, 3, ... Going back to one is an event too.
  */
@@ -20,7 +21,7 @@ struct rv_tenant_state {
     int64_t n_votes;
     double mean; // of scores, running
     double variance;
-    double spent_kl; // of all steps that are in it
+    double spent_kl;   // of all steps that are in it
     int64_t n_lessons; // corrections and pairs that are in it
     struct rv_head_adapter adapter;
     struct rv_memory *memory; // a reference; NULL: nothing
@@ -39,7 +40,7 @@ struct rv_tenant_vote {
     double score;
     double advantage;
     struct rv_head_step step;
-    uint16_t *memory; // of the step
+    uint16_t *memory;            // of the step
     struct rv_memory_page *keys; // what it remembers; NULL: nothing
 };
 

@@ -171,7 +171,8 @@ static void a_pair_moves_the_answer(void **state)
     assert_string_equal(after->text, " big red bird.");
     ruvllm_response_free(after);
     /* The other way round: what is rejected is not said again, whatever is. */
-    feedback = (struct ruvllm_feedback){.struct_size = sizeof(feedback), .preferred = " dog.", .rejected = before->text};
+    feedback =
+        (struct ruvllm_feedback){.struct_size = sizeof(feedback), .preferred = " dog.", .rejected = before->text};
     ruvllm_response_free(ask(engine, "bert", &feedback.id));
     assert_ok(ruvllm_engine_give_feedback(engine, "bert", &feedback, &result, err));
     after = ask(engine, "bert", NULL);

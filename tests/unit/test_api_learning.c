@@ -61,7 +61,8 @@ static void feedback_that_is_none_names_its_field(void **state)
 
 static void feedback_may_be_a_correction_or_a_pair(void **state)
 {
-    static const char body[] = "{\"response_id\":\"r\",\"correction\":\"It is blue.\",\"reason\":\"wrong\",\"choice\":1}";
+    static const char body[] =
+        "{\"response_id\":\"r\",\"correction\":\"It is blue.\",\"reason\":\"wrong\",\"choice\":1}";
     static const char pair[] = "{\"response_id\":\"r\",\"preferred\":\"a\",\"rejected\":\"b\",\"score\":null}";
     struct rv_api_feedback feedback;
     struct rv_api_error err = {0};

@@ -193,7 +193,7 @@ static void the_oldest_keys_go(void **state)
 static void pages_are_the_same_after_they_were_bytes(void **state)
 {
     struct rv_memory_page *page, *again;
-    struct ruvllm_error err;
+    struct ruvllm_error why;
     struct rv_str bytes, none = {0};
     struct bed b;
     char *copy;
@@ -210,13 +210,13 @@ static void pages_are_the_same_after_they_were_bytes(void **state)
     rv_memory_page_unref(again);
     assert_ok(rv_memory_page_read(&again, DIMS, none, err));
     assert_null(again);
-    assert_int_equal(rv_memory_page_read(&again, DIMS + 1, bytes, &err), RUVLLM_FORMAT);
+    assert_int_equal(rv_memory_page_read(&again, DIMS + 1, bytes, &why), RUVLLM_FORMAT);
     for (size_t n = 1; n < bytes.len; n++)
-        assert_int_equal(rv_memory_page_read(&again, DIMS, (struct rv_str){.data = bytes.data, .len = n}, &err),
+        assert_int_equal(rv_memory_page_read(&again, DIMS, (struct rv_str){.data = bytes.data, .len = n}, &why),
                          RUVLLM_FORMAT);
     copy = (char *)(uintptr_t)bytes.data;
     memset(copy + bytes.len - 2, 0xff, 2); // a place that is no number
-    assert_int_equal(rv_memory_page_read(&again, DIMS, bytes, &err), RUVLLM_FORMAT);
+    assert_int_equal(rv_memory_page_read(&again, DIMS, bytes, &why), RUVLLM_FORMAT);
     rv_free(copy);
     rv_memory_page_unref(page);
     rv_whitening_release(&b.whitening);

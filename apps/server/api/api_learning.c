@@ -52,9 +52,9 @@ static void read_verdict(struct rv_api_fields *body, struct rv_api_feedback *out
 static void read_feedback(struct rv_api_fields *body, void *user)
 {
     struct rv_api_feedback *out = user;
-    static const struct rv_api_field known[] = {
-        {.name = "response_id"}, {.name = "score"},    {.name = "correction"}, {.name = "preferred"},
-        {.name = "rejected"},    {.name = "reason"}, {.name = "choice"},     {.name = NULL}};
+    static const struct rv_api_field known[] = {{.name = "response_id"}, {.name = "score"},    {.name = "correction"},
+                                                {.name = "preferred"},   {.name = "rejected"}, {.name = "reason"},
+                                                {.name = "choice"},      {.name = NULL}};
     static const struct rv_api_field *const tables[] = {known};
     const char *id = "";
 
