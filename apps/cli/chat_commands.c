@@ -148,6 +148,29 @@ static bool on_bad(struct rv_chat_session *chat, const char *argument)
     return true;
 }
 
+/* The conversation goes on from the better words. */
+static bool on_fix(struct rv_chat_session *chat, const char *argument)
+{
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_error err = {0};
+
+    if (!check_learns(chat))
+        return true;
+    if (!*argument) {
+        rv_output_error("/fix It is blue.", "/fix needs what the answer should have been");
+        return true;
+    }
+    if (rv_chat_learn_correct(chat->learn, argument, &result, &err)) {
+        rv_output_failure(&err, NULL);
+        return true;
+    }
+    print_learned(&result);
+    rv_conversation_pop(&chat->conversation);
+    if (rv_conversation_push(&chat->conversation, "assistant", argument, &err))
+        rv_output_failure(&err, NULL);
+    return true;
+}
+
 static bool on_undo(struct rv_chat_session *chat, const char *argument)
 {
     struct ruvllm_error err = {0};
@@ -189,6 +212,7 @@ static const struct slash_command commands[] = {
     {"/stats", "", "tokens, speed, context and memory", on_stats},
     {"/good", "", "the last answer was good: more like it (with --learn)", on_good},
     {"/bad", "", "the last answer was bad: less like it", on_bad},
+    {"/fix", "TEXT", "what the last answer should have been", on_fix},
     {"/learned", "", "what was learned", on_learned},
     {"/undo", "", "take back what was said last", on_undo},
     {"/quit", "", "end the chat (also Ctrl-D)", on_quit},
@@ -211,8 +235,8 @@ static bool on_help(struct rv_chat_session *chat, const char *argument)
 
 const char *const *rv_chat_commands_words(void)
 {
-    static const char *const words[] = {"/help", "/system", "/clear",   "/regen", "/save", "/load", "/stats",
-                                        "/good", "/bad",    "/learned", "/undo",  "/quit", NULL};
+    static const char *const words[] = {"/help", "/system", "/clear", "/regen",   "/save", "/load", "/stats",
+                                        "/good", "/bad",    "/fix",   "/learned", "/undo", "/quit", NULL};
 
     return words;
 }

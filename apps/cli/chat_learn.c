@@ -206,21 +206,33 @@ static void note_said(struct rv_chat_learn *l, const struct ruvllm_feedback_resu
     l->said[l->n_said++] = (struct said){result->generation, result->sequence};
 }
 
-static ruvllm_status check_answer(const struct rv_chat_learn *l, struct ruvllm_error *err)
+static ruvllm_status say(struct rv_chat_learn *l, struct ruvllm_feedback *feedback,
+                         struct ruvllm_feedback_result *result, struct ruvllm_error *err)
 {
-    return l->has_answer ? RUVLLM_OK : rv_fail(err, RUVLLM_INVALID, "there is no whole answer to judge");
+    ruvllm_status rc = l->has_answer ? RUVLLM_OK : rv_fail(err, RUVLLM_INVALID, "there is no whole answer to judge");
+
+    feedback->id = l->id;
+    if (!rc)
+        rc = ruvllm_engine_give_feedback(l->engine, TENANT, feedback, result, err);
+    if (!rc)
+        note_said(l, result);
+    return rc;
 }
 
 ruvllm_status rv_chat_learn_vote(struct rv_chat_learn *learn, double score, struct ruvllm_feedback_result *result,
                                  struct ruvllm_error *err)
 {
-    ruvllm_status rc = check_answer(learn, err);
+    struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .has_score = true, .score = score};
 
-    if (!rc)
-        rc = ruvllm_engine_feedback(learn->engine, TENANT, learn->id, score, result, err);
-    if (!rc)
-        note_said(learn, result);
-    return rc;
+    return say(learn, &feedback, result, err);
+}
+
+ruvllm_status rv_chat_learn_correct(struct rv_chat_learn *learn, const char *text,
+                                    struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+{
+    struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .correction = text};
+
+    return say(learn, &feedback, result, err);
 }
 
 /* With a log just that is forgotten; without, what answered before it comes back. */

@@ -47,6 +47,9 @@ void rv_chat_learn_clear(struct rv_chat_learn *learn);
 /* INVALID when there is no answer to judge. */
 RV_CHECKED ruvllm_status rv_chat_learn_vote(struct rv_chat_learn *learn, double score,
                                             struct ruvllm_feedback_result *result, struct ruvllm_error *err);
+/* Teaches what the last answer should have been; likewise. */
+RV_CHECKED ruvllm_status rv_chat_learn_correct(struct rv_chat_learn *learn, const char *text,
+                                               struct ruvllm_feedback_result *result, struct ruvllm_error *err);
 /* Takes back the newest thing that was said in this chat, then the one before it, ... INVALID when there is none. */
 RV_CHECKED ruvllm_status rv_chat_learn_undo(struct rv_chat_learn *learn, struct ruvllm_error *err);
 /* Prints where learning stands, and the last few events of the log. */

@@ -50,8 +50,9 @@ static const struct rv_option own_options[] = {
     {.name = "learn",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct chat_options, learns),
-     .help = "Learn from /good and /bad, at once; kept in the store, where a server with --learn and without keys "
-             "has it too"},
+     .help =
+         "Learn from /good, /bad and /fix, at once; kept in the store, where a server with --learn and without keys "
+         "has it too"},
     {.name = "store",
      .value = "PATH",
      .type = RV_OPTION_STRING,
@@ -311,7 +312,7 @@ const struct rv_command rv_cmd_chat = {
                 "ruvllm chat model.gguf --ctx 16384\n"
                 "    remember more of a long conversation\n"
                 "ruvllm chat model.gguf --learn\n"
-                "    /good and /bad change the next answers\n"
+                "    /good, /bad and /fix change the next answers\n"
                 "printf 'Hello\\nAnd goodbye\\n' | ruvllm chat model.gguf --json\n"
                 "    two turns from a script\n",
     .groups = groups,

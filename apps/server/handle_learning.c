@@ -1,6 +1,6 @@
 /*
- * /v1/feedback and /v1/learning: votes on answers, what they have come to, and the way back; for the caller's tenant
- * and nobody else's. They wait for the disk, on workers of their own.
+ * /v1/feedback and /v1/learning: votes on answers and what they should have been, what that has come to, and the way
+ * back; for the caller's tenant and nobody else's. They wait for the disk, on workers of their own.
  */
 #include "server/handlers.h"
 
@@ -36,39 +36,50 @@ static void fail_missing(struct rv_call *call, const struct rv_api_feedback *fee
     rv_call_fail(call, &err);
 }
 
-bool rv_handle_feedback(struct rv_call *call)
+/* Gives it to the engine of the answer. */
+static void give(struct rv_call *call, const struct rv_api_feedback *feedback, uint64_t answer)
 {
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
-    struct rv_api_feedback feedback;
+    struct ruvllm_feedback given = {.struct_size = sizeof(given),
+                                    .id = answer,
+                                    .has_score = feedback->has_score,
+                                    .score = (double)feedback->score,
+                                    .correction = feedback->correction,
+                                    .preferred = feedback->preferred,
+                                    .rejected = feedback->rejected,
+                                    .reason = feedback->reason};
     struct ruvllm_error cause = {0};
-    struct rv_api_error err;
-    uint64_t answer;
 
-    if (rv_api_learning_parse_feedback(call->body ? call->body : "", call->body_len, &feedback, &err)) {
-        rv_call_fail(call, &err);
-        return true;
-    }
-    if (!rv_learning_model_served(call))
-        return true;
-    if (!find_answer(call, &feedback, &answer)) {
-        fail_missing(call, &feedback);
-        return true;
-    }
-    if (!rv_learning_model_learns(call))
-        return true;
-    if (ruvllm_engine_feedback(call->engine, rv_call_tenant(call), answer, (double)feedback.score, &result, &cause)) {
+    if (ruvllm_engine_give_feedback(call->engine, rv_call_tenant(call), &given, &result, &cause)) {
         if (cause.status == RUVLLM_NOT_FOUND)
-            fail_missing(call, &feedback);
+            fail_missing(call, feedback);
         else
             rv_call_fail_from(call, &cause);
-        return true;
+        return;
     }
     rv_learning_model_keep(call);
     call->has_feedback = true;
     call->feedback_compute_us = result.compute_us;
     call->feedback_commit_us = result.commit_us;
-    rv_api_learning_reply_feedback(&call->reply, feedback.response_id, &result);
+    rv_api_learning_reply_feedback(&call->reply, feedback->response_id, &result);
     rv_call_reply_json(call);
+}
+
+bool rv_handle_feedback(struct rv_call *call)
+{
+    struct rv_api_feedback feedback;
+    struct rv_api_error err;
+    uint64_t answer;
+
+    if (rv_api_learning_parse_feedback(call->body ? call->body : "", call->body_len, &feedback, &err)) {
+        rv_call_fail(call, &err);
+    } else if (rv_learning_model_served(call)) {
+        if (!find_answer(call, &feedback, &answer))
+            fail_missing(call, &feedback);
+        else if (rv_learning_model_learns(call))
+            give(call, &feedback, answer);
+    }
+    rv_api_learning_release_feedback(&feedback);
     return true;
 }
 

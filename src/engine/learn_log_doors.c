@@ -104,6 +104,7 @@ ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tena
     struct rv_adapter_file_base base;
     struct rv_adapter_file *file = NULL;
     struct rv_adapter *adapter = NULL;
+    struct rv_memory *memory = NULL; // no file has a place for it
     struct rv_learner *learner;
     int64_t generation;
     ruvllm_status rc;
@@ -114,7 +115,7 @@ ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tena
         return rv_fail(err, RUVLLM_INVALID, "there is no format %d of adapters", (int)format);
     rc = rv_engine_learn_get(engine, &learner, err);
     if (!rc)
-        rc = rv_learner_current(learner, tenant, &adapter, &generation, err);
+        rc = rv_learner_current(learner, tenant, &adapter, &memory, &generation, err);
     if (!rc && !adapter)
         rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "nothing was learned that a file could hold");
     if (!rc) {
@@ -125,5 +126,6 @@ ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tena
         rc = rv_adapter_file_write(file, &base, path, format, err);
     rv_adapter_file_close(file);
     rv_adapter_unref(adapter);
+    rv_memory_unref(memory);
     return rc ? rv_fail_in(err, rc, "cannot export what was learned") : RUVLLM_OK;
 }

@@ -154,6 +154,11 @@ struct replay {
     struct ruvllm_error err;
 };
 
+static bool is_taught(enum rv_store_event_kind kind)
+{
+    return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
+}
+
 static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const struct rv_store_event *event,
                                  struct ruvllm_error *err)
 {
@@ -164,9 +169,12 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
         return rv_tenant_learner_skip(t->state, err);
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
-    if (event->kind != RV_STORE_EVENT_VOTE)
+    if (!is_taught(event->kind))
         return RUVLLM_OK;
     rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
+    vote.is_lesson = event->kind != RV_STORE_EVENT_VOTE;
+    if (!rc)
+        rc = rv_memory_page_read(&vote.keys, l->whitening.n_dims, event->memory, err);
     if (!rc)
         rc = rv_tenant_learner_apply(t->state, &vote, err);
     rv_tenant_learner_release_vote(&vote);
@@ -225,11 +233,6 @@ static ruvllm_status read_log(struct rv_learner *l, struct tenant *t, struct ruv
     return rc ? rv_fail_in(err, rc, "cannot read what was learned for tenant '%s'", t->name) : RUVLLM_OK;
 }
 
-static bool is_feedback(enum rv_store_event_kind kind)
-{
-    return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
-}
-
 /* Writes the event, with what comes of it, and waits for the disk. CONFLICT for feedback while learning is paused. */
 static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_store_event *event,
                             struct rv_learner_result *result, struct ruvllm_error *err)
@@ -243,7 +246,7 @@ static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_st
     int64_t start = rv_clock_us();
     ruvllm_status rc;
 
-    if (t->is_paused && is_feedback(event->kind))
+    if (t->is_paused && is_taught(event->kind))
         return rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA,
                             "learning is paused for this tenant: resume it first");
     if (!l->config.store)
@@ -265,12 +268,13 @@ static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_st
 /* ---- doors ---------------------------------------------------------------------------------- */
 
 ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
-                                 int64_t *generation, struct ruvllm_error *err)
+                                 struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err)
 {
     struct tenant *t;
     ruvllm_status rc = find_tenant(learner, tenant, &t, err);
 
     *out = NULL;
+    *memory = NULL;
     *generation = 0;
     if (rc)
         return rc;
@@ -278,6 +282,7 @@ ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant,
     rc = read_log(learner, t, err);
     if (!rc) {
         *out = t->adapter ? rv_adapter_ref(t->adapter) : NULL;
+        *memory = t->state->now.memory ? rv_memory_ref(t->state->now.memory) : NULL;
         *generation = t->state->now.generation;
     }
     pthread_mutex_unlock(&t->lock);
@@ -310,6 +315,8 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                            .mean = t->state->now.mean,
                                            .oldest = oldest_of(t->state),
                                            .spent_kl = t->state->now.spent_kl,
+                                           .n_lessons = t->state->now.n_lessons,
+                                           .n_keys = rv_memory_n_keys(t->state->now.memory),
                                            .is_paused = t->is_paused};
     pthread_mutex_unlock(&t->lock);
     return rc;
@@ -320,23 +327,47 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
     return learner->traces;
 }
 
-/* Under the tenant's lock. */
-static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct rv_trace *trace, double score,
-                          struct rv_learner_result *result, struct ruvllm_error *err)
+/* What an event is to be written as, besides its bytes. */
+static struct rv_store_event event_of(const struct rv_learner_lesson *lesson)
 {
-    struct rv_store_event event = {.kind = RV_STORE_EVENT_VOTE, .score = score, .generation = trace->generation};
+    return (struct rv_store_event){.kind = lesson->kind,
+                                   .score = lesson->score,
+                                   .generation = lesson->generation,
+                                   .prompt = lesson->prompt,
+                                   .answer = lesson->answer,
+                                   .correction = lesson->correction,
+                                   .reason = lesson->reason,
+                                   .result = lesson->tokens};
+}
+
+static ruvllm_status weigh(struct tenant *t, const struct rv_learner_lesson *lesson, struct rv_tenant_vote *made,
+                           struct ruvllm_error *err)
+{
+    return lesson->kind == RV_STORE_EVENT_VOTE
+               ? rv_tenant_learner_weigh(t->state, lesson->lesson.good, lesson->score, made, err)
+               : rv_lesson_weigh(t->state, &lesson->lesson, made, err);
+}
+
+/* Under the tenant's lock. */
+static ruvllm_status teach(struct rv_learner *l, struct tenant *t, const struct rv_learner_lesson *lesson,
+                           struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct rv_store_event event = event_of(lesson);
     int64_t start = rv_clock_us();
     struct rv_tenant_vote made = {0};
-    struct rv_str bytes = {0};
-    ruvllm_status rc = rv_tenant_learner_weigh(t->state, trace, score, &made, err);
+    struct rv_str bytes = {0}, keys = {0};
+    ruvllm_status rc = weigh(t, lesson, &made, err);
 
     if (!rc)
         rc = rv_tenant_learner_write_vote(&made, l->whitening.n_dims, &bytes, err);
+    if (!rc)
+        rc = rv_memory_page_write(made.keys, &keys, err);
     result->compute_us = rv_clock_us() - start;
     result->advantage = made.advantage;
     result->kl = made.step.kl;
     result->gain = made.step.gain;
     event.delta = bytes;
+    event.memory = keys;
     if (!rc)
         rc = append(l, t, &event, result, err);
     start = rv_clock_us();
@@ -347,7 +378,25 @@ static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct r
     result->compute_us += rv_clock_us() - start;
     result->generation = t->state->now.generation;
     rv_free((char *)(uintptr_t)bytes.data);
+    rv_free((char *)(uintptr_t)keys.data);
     rv_tenant_learner_release_vote(&made);
+    return rc;
+}
+
+ruvllm_status rv_learner_teach(struct rv_learner *learner, const char *tenant, const struct rv_learner_lesson *lesson,
+                               struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    *result = (struct rv_learner_result){0};
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc)
+        rc = teach(learner, t, lesson, result, err);
+    pthread_mutex_unlock(&t->lock);
     return rc;
 }
 
@@ -355,21 +404,15 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
                               struct rv_learner_result *result, struct ruvllm_error *err)
 {
     struct rv_trace *trace = rv_trace_ring_find(learner->traces, answer, tenant);
-    struct tenant *t;
+    struct rv_learner_lesson lesson = {.kind = RV_STORE_EVENT_VOTE, .score = score, .lesson = {.good = trace}};
     ruvllm_status rc;
 
     *result = (struct rv_learner_result){0};
     if (!trace)
         return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
                             "there is no such answer, or it is too old to learn from");
-    rc = find_tenant(learner, tenant, &t, err);
-    if (!rc) {
-        pthread_mutex_lock(&t->lock);
-        rc = read_log(learner, t, err);
-        if (!rc)
-            rc = vote(learner, t, trace, score, result, err);
-        pthread_mutex_unlock(&t->lock);
-    }
+    lesson.generation = trace->generation;
+    rc = rv_learner_teach(learner, tenant, &lesson, result, err);
     rv_trace_unref(trace);
     return rc;
 }
@@ -453,7 +496,7 @@ static bool on_wanted(void *user, const struct rv_store_event *event)
 
     if (event->seq == w->seq && strcmp(event->model ? event->model : "", w->model) == 0) {
         w->found = true;
-        w->is_feedback = is_feedback(event->kind);
+        w->is_feedback = is_taught(event->kind);
         w->is_forgotten = event->is_forgotten;
     }
     return false;

@@ -10,9 +10,10 @@
 #define RV_LEARN_LEARNER_H
 
 #include "learn/history.h"
-#include "learn/tenant_learner.h"
+#include "learn/lesson.h"
 #include "model/adapter.h"
 #include "store/store.h"
+#include "store/store_rows.h"
 
 struct rv_learner;
 
@@ -31,11 +32,11 @@ RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv
 void rv_learner_free(struct rv_learner *learner);
 
 /*
- * What a tenant's next answer is to be computed with: a reference of the caller's, or NULL when nothing was learned,
- * and the generation. Reads the tenant's log the first time.
+ * What a tenant's next answer is to be computed with: references of the caller's, each NULL when there is nothing, and
+ * the generation. Reads the tenant's log the first time.
  */
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
-                                            int64_t *generation, struct ruvllm_error *err);
+                                            struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
 
 /* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
@@ -45,6 +46,8 @@ struct rv_learner_summary {
     double mean;
     int64_t oldest;
     double spent_kl;
+    int64_t n_lessons;
+    int64_t n_keys;
     bool is_paused;
 };
 
@@ -60,6 +63,7 @@ struct rv_learner_result {
     double gain;        // by how much that answer became likelier, or less likely, as was wanted: likewise
     int64_t compute_us;
     int64_t commit_us; // the wait for the disk
+    int64_t read_us;   // of texts by the model, before; not the learner's to fill
 };
 
 /*
@@ -68,6 +72,23 @@ struct rv_learner_result {
  */
 RV_CHECKED ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, uint64_t answer, double score,
                                          struct rv_learner_result *result, struct ruvllm_error *err);
+/* What somebody has to say about an answer, with the texts that the log keeps. */
+struct rv_learner_lesson {
+    enum rv_store_event_kind kind; // VOTE, CORRECTION or PAIR
+    double score;                  // of a vote
+    struct rv_lesson lesson;       // of a vote: `good` is the answer as it was
+    int64_t generation;            // that answered
+    struct rv_str prompt;          // UTF-8 without NUL, as the next three; may be empty
+    struct rv_str answer;
+    struct rv_str correction;
+    struct rv_str reason;
+    struct rv_str tokens; // bytes: of question and texts, see lesson_tokens.h; may be empty
+};
+
+/* As rv_learner_vote, whatever is taught. */
+RV_CHECKED ruvllm_status rv_learner_teach(struct rv_learner *learner, const char *tenant,
+                                          const struct rv_learner_lesson *lesson, struct rv_learner_result *result,
+                                          struct ruvllm_error *err);
 /* Back to a generation, as the newest; 0: to the model as it came. NOT_FOUND when it is not kept. */
 RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant, int64_t generation,
                                             struct rv_learner_result *result, struct ruvllm_error *err);

@@ -280,8 +280,8 @@ static void what_was_learned_goes_along_as_a_file(void **state)
     (void)state;
     assert_fails(ruvllm_engine_learn_export(engine, "anna", path, RUVLLM_ADAPTER_OWN, &failure), RUVLLM_NOT_FOUND,
                  failure, "nothing was learned");
-    vote(engine, "anna", 0);
-    vote(engine, "anna", 0);
+    vote(engine, "anna", 1); // a bad one would also be remembered, which no file has a place for
+    vote(engine, "anna", 1);
     taught = ask(engine, "anna", NULL, NULL);
     assert_ok(ruvllm_engine_learn_export(engine, "anna", path, RUVLLM_ADAPTER_OWN, err));
     assert_fails(ruvllm_engine_learn_export(engine, "bert", path, RUVLLM_ADAPTER_OWN, &failure), RUVLLM_NOT_FOUND,

@@ -78,7 +78,7 @@ function* variants(schema) {
 
 // What no schema says: fields that need or exclude each other, and limits in bytes.
 const exempt = new Set(['top_logprobs', 'stream_options', 'best_of', 'max_completion_tokens', 'add_bos', 'parse_special', 'messages',
-    'prompt', 'logit_bias']);
+    'prompt', 'logit_bias', 'correction', 'preferred', 'rejected']);
 
 const kinds = {
     chat: ['ChatRequest', { model: 'm', messages: [{ role: 'user', content: 'x' }] }],

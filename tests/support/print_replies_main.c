@@ -209,8 +209,11 @@ static const char *judge(const char *kind, const char *line, size_t len, struct 
 
     if (strcmp(kind, "adapter") == 0)
         return rv_api_adapter_load_parse(line, len, &load, err) ? err->message : "ok";
-    if (strcmp(kind, "feedback") == 0)
-        return rv_api_learning_parse_feedback(line, len, &feedback, err) ? err->message : "ok";
+    if (strcmp(kind, "feedback") == 0) {
+        rc = rv_api_learning_parse_feedback(line, len, &feedback, err);
+        rv_api_learning_release_feedback(&feedback);
+        return rc ? err->message : "ok";
+    }
     if (strcmp(kind, "rollback") == 0)
         return rv_api_learning_parse_rollback(line, len, &rollback, err) ? err->message : "ok";
     if (strcmp(kind, "pause") == 0)
