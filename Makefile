@@ -1,7 +1,7 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora bench-learn bench-store server-load parity kv-random store-kill install deb clean
+	bench-serve bench-lora bench-spec bench-learn bench-store server-load parity kv-random store-kill install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -40,6 +40,7 @@ help:
 	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
 	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
 	@echo '    make bench-lora    what adapters cost a step, beside llama.cpp'
+	@echo '    make bench-spec    tokens a second with guessing ahead, over those without'
 	@echo '    make bench-learn   what feedback gains and what it costs; ROWS=1,2 MODELS=... SEEDS=3 (about an hour)'
 	@echo '    make bench-store   events into the store: how many a second, how soon acknowledged'
 	@echo '    make install       to PREFIX (/usr/local)'
@@ -100,6 +101,10 @@ bench-serve: build
 
 bench-lora: build
 	python3 scripts/bench_lora.py
+
+bench-spec: build
+	for case in copy free; do build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case; done
+	build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf draft $(MODELS_DIR)/stories15M-q8_0.gguf
 
 bench-learn: build
 	python3 scripts/bench_learn.py $(if $(ROWS),--rows $(ROWS)) $(if $(MODELS),--models $(MODELS)) --seeds $(or $(SEEDS),3)

@@ -1,7 +1,7 @@
 /*
  * Learning from feedback while serving. A vote on an answer, or what it should have been, changes the next answers of
- * the same tenant, and of nobody else: by a small adapter at the input of the model's head and a memory of what is to be
- * said in which state, so that no cached key or value becomes invalid.
+ * the same tenant, and of nobody else: by a small adapter at the input of the model's head and a memory of what is to
+ * be said in which state, so that no cached key or value becomes invalid.
  *
  *     ruvllm_engine_learn(engine, NULL, &err);
  *     ... a request is answered; its id is `id` ...
@@ -94,6 +94,7 @@ struct ruvllm_learned_info {
     double spent_kl;           // nats a token, of all steps that are in it
     int64_t n_lessons;         // corrections and pairs that are in it
     int64_t n_keys;            // states that it remembers what to say in, or what not to
+    bool is_paused;            // feedback is refused until it is resumed: ruvllm_learn_log.h
 };
 
 /* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */

@@ -21,8 +21,7 @@ ruvllm_status rv_aside_init(struct rv_aside *out, struct ruvllm_engine *engine, 
     if (rc)
         return rc;
     out->rows = rv_calloc(3 * (size_t)out->max_rows, sizeof(*out->rows));
-    return out->rows ? RUVLLM_OK
-                     : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a sequence of %zu tokens", n_tokens);
+    return out->rows ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a sequence of %zu tokens", n_tokens);
 }
 
 void rv_aside_release(struct rv_aside *aside)

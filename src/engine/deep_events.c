@@ -15,6 +15,7 @@ struct entry {
     int64_t parent; // generation that this one continues
     enum rv_store_event_kind kind;
     double score;
+    bool is_forgotten;
     bool is_used;                   // in the newest generation
     struct rv_lesson_tokens tokens; // memory NULL: none were kept
 };
@@ -35,11 +36,11 @@ static bool is_feedback(enum rv_store_event_kind kind)
     return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
 }
 
-/* As the learner counts them. */
+/* As the learner counts them; one that was forgotten still makes one, which changes nothing. */
 static bool makes_generation(const struct rv_store_event *event)
 {
-    return event->kind == RV_STORE_EVENT_ROLLBACK ||
-           (!event->is_forgotten && (is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP));
+    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_ROLLBACK ||
+           event->kind == RV_STORE_EVENT_DEEP;
 }
 
 static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, struct ruvllm_error *err)
@@ -57,6 +58,9 @@ static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *ev
     }
     e = &r->entries[r->n++];
     *e = (struct entry){.parent = (int64_t)r->n - 1, .kind = event->kind, .score = event->score};
+    e->is_forgotten = event->is_forgotten;
+    if (event->is_forgotten)
+        return RUVLLM_OK;
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         e->parent = event->generation < (int64_t)r->n ? event->generation : (int64_t)r->n - 1;
     if (is_feedback(event->kind) && event->result.len > 0 &&
@@ -78,7 +82,7 @@ static bool on_event(void *user, const struct rv_store_event *event)
 static void mark_used(struct reader *r)
 {
     for (int64_t g = (int64_t)r->n; g > 0; g = r->entries[g - 1].parent)
-        r->entries[g - 1].is_used = is_feedback(r->entries[g - 1].kind);
+        r->entries[g - 1].is_used = is_feedback(r->entries[g - 1].kind) && !r->entries[g - 1].is_forgotten;
 }
 
 /* ---- samples -------------------------------------------------------------------------------- */

@@ -99,8 +99,8 @@ static ruvllm_status read_texts(struct lesson *l, const struct ruvllm_feedback *
                             "the answer was made with adapters by name: only votes are learned from those");
     if (!l->trace->prompt)
         return rv_fail_kind(err, RUVLLM_TOO_LARGE, RUVLLM_ERROR_SONA,
-                            "the question has %d tokens; corrections are learned for up to %d",
-                            (int)l->trace->n_prompt, RV_TRACE_MAX_PROMPT);
+                            "the question has %d tokens; corrections are learned for up to %d", (int)l->trace->n_prompt,
+                            RV_TRACE_MAX_PROMPT);
     rc = rv_learner_current(l->learner, l->tenant, &l->learned, &memory, &generation, err);
     if (rc)
         return rc;
@@ -136,7 +136,9 @@ static ruvllm_status write_down(struct lesson *l, const struct ruvllm_feedback *
                                       .good = good->tokens ? good->tokens : t->tokens,
                                       .n_good = good->tokens ? good->n_tokens : t->n_rows,
                                       .bad = bad->tokens ? bad->tokens : t->tokens,
-                                      .n_bad = !bad->trace ? 0 : bad->tokens ? bad->n_tokens : t->n_rows};
+                                      .n_bad = !bad->trace   ? 0
+                                               : bad->tokens ? bad->n_tokens
+                                                             : t->n_rows};
     ruvllm_status rc = rv_lesson_tokens_write(&tokens, &l->tokens, err);
 
     if (rc)
@@ -147,7 +149,9 @@ static ruvllm_status write_down(struct lesson *l, const struct ruvllm_feedback *
     out->lesson = (struct rv_lesson){.good = good->trace, .bad = bad->trace};
     out->prompt = bytes_of(&l->prompt);
     out->answer = f->rejected ? text_of(f->rejected) : bytes_of(&l->answer);
-    out->correction = f->correction ? text_of(f->correction) : f->preferred ? text_of(f->preferred) : bytes_of(&l->answer);
+    out->correction = f->correction  ? text_of(f->correction)
+                      : f->preferred ? text_of(f->preferred)
+                                     : bytes_of(&l->answer);
     out->tokens = l->tokens;
     return RUVLLM_OK;
 }

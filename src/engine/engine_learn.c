@@ -139,8 +139,11 @@ void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, c
                              int32_t token)
 {
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    int32_t row = job->trace->n_rows;
 
     rv_head_gradient_capture(&learn->gradient, job->trace, state, logits, job->temperature, token);
+    if (job->trace->n_rows > row)
+        job->trace->is_recalled[row] = logits == learn->memory.logits;
 }
 
 void rv_engine_learn_keep(struct ruvllm_engine *engine, struct rv_job *job)

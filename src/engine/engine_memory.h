@@ -1,6 +1,7 @@
 /*
  * What a tenant's memory has to say about a row of logits, before a token is drawn from it. Runs on the engine's
- * thread, allocates nothing; a row whose tenant remembers nothing about the token before costs a search in a short list.
+ * thread, allocates nothing; a row whose tenant remembers nothing about the token before costs a search in a short
+ * list.
  */
 #ifndef RV_ENGINE_ENGINE_MEMORY_H
 #define RV_ENGINE_ENGINE_MEMORY_H

@@ -13,6 +13,7 @@
 #include "learn/memory.h"
 #include "learn/trace.h"
 #include "sched/scheduler.h"
+#include "sched/speculate.h"
 
 #include <pthread.h>
 
@@ -31,7 +32,8 @@ struct rv_job {
     struct rv_adapter *deep;    // what a training run on it has; NULL: nothing
     struct rv_memory *memory;   // likewise, what is to be said in which state; NULL: nothing
     float temperature;          // it is drawn with
-    bool has_news;              // the engine thread: on_event is to be called
+    struct rv_speculate_record guesses;
+    bool has_news; // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */
     int n_refs;

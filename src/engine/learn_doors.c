@@ -57,8 +57,8 @@ ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, 
 }
 
 ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, const char *tenant,
-                                          const struct ruvllm_feedback *feedback,
-                                          struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+                                          const struct ruvllm_feedback *feedback, struct ruvllm_feedback_result *result,
+                                          struct ruvllm_error *err)
 {
     struct ruvllm_feedback ours = {.struct_size = sizeof(ours)};
     struct rv_learner_result r;
@@ -109,5 +109,6 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.spent_kl = sum.spent_kl;
     ours.n_lessons = sum.n_lessons;
     ours.n_keys = sum.n_keys;
+    ours.is_paused = sum.is_paused;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

@@ -97,7 +97,7 @@ ruvllm_status rv_deep_shelf_read_ref(const struct rv_deep_shelf_place *place, st
     struct rv_store_generation *gen;
     ruvllm_status rc;
 
-    if (bytes.len != RV_DEEP_SHELF_REF_BYTES)
+    if (bytes.len < RV_DEEP_SHELF_REF_BYTES) // a note follows
         return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA, "an event of the log is damaged: a deep run's");
     memcpy(number, bytes.data, 8);
     gen = rv_calloc(1, sizeof(*gen));

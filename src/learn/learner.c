@@ -5,6 +5,7 @@
 #include "base/str_map.h"
 #include "learn/lesson_tokens.h"
 #include "store/store_events.h"
+#include "store/store_learner.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct tenant {
     char *name;
     pthread_mutex_t lock; // guards the rest; held while an event is written
     bool is_read;         // its log was
+    bool is_paused;       // known once that is so
     int64_t seq;          // of the last event that is in it
     struct rv_tenant_learner *state;
     struct rv_adapter *adapter; // what answers; NULL: nothing
@@ -191,11 +193,13 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
     struct rv_tenant_vote vote;
     ruvllm_status rc;
 
+    if (event->is_forgotten)
+        return rv_tenant_learner_skip(t->state, err);
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
-    if (event->kind == RV_STORE_EVENT_DEEP && !event->is_forgotten)
+    if (event->kind == RV_STORE_EVENT_DEEP)
         return apply_deep(l, t, event, err);
-    if (!is_taught(event->kind) || event->is_forgotten)
+    if (!is_taught(event->kind))
         return RUVLLM_OK;
     rc = rv_tenant_learner_read_vote(&vote, l->whitening.n_dims, event->score, event->delta, err);
     vote.is_lesson = event->kind != RV_STORE_EVENT_VOTE;
@@ -210,12 +214,29 @@ static ruvllm_status apply_event(struct rv_learner *l, struct tenant *t, const s
 static bool on_event(void *user, const struct rv_store_event *event)
 {
     struct replay *r = user;
+    struct rv_store_event plain = *event;
+    struct rv_history_note note; // what came of it is found out anew
 
+    rv_history_take_note(&plain.delta, &note);
     if (strcmp(event->model ? event->model : "", r->learner->model) == 0)
-        r->rc = apply_event(r->learner, r->tenant, event, &r->err);
+        r->rc = apply_event(r->learner, r->tenant, &plain, &r->err);
     if (!r->rc)
         r->tenant->seq = event->seq;
     return !r->rc;
+}
+
+/* Whether the tenant's learning is paused, as the store has it. */
+static ruvllm_status read_pause(struct rv_learner *l, struct tenant *t, struct ruvllm_error *err)
+{
+    struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
+    ruvllm_status rc;
+
+    if (!row)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
+    rc = rv_store_learner_get(l->config.store, t->name, l->model, row, err);
+    t->is_paused = !rc && row->is_paused;
+    rv_free(row);
+    return rc;
 }
 
 /* Under the tenant's lock: brings it up to the end of its log, the first time. */
@@ -228,7 +249,9 @@ static ruvllm_status read_log(struct rv_learner *l, struct tenant *t, struct ruv
         t->is_read = true;
         return RUVLLM_OK;
     }
-    rc = rv_store_events_replay(l->config.store, t->name, t->seq, on_event, &replay, err);
+    rc = read_pause(l, t, err);
+    if (!rc)
+        rc = rv_store_events_replay(l->config.store, t->name, t->seq, on_event, &replay, err);
     if (!rc && replay.rc) {
         rc = replay.rc;
         if (err)
@@ -240,18 +263,32 @@ static ruvllm_status read_log(struct rv_learner *l, struct tenant *t, struct ruv
     return rc ? rv_fail_in(err, rc, "cannot read what was learned for tenant '%s'", t->name) : RUVLLM_OK;
 }
 
-/* Writes the event and waits for the disk. */
+/* Writes the event, with what comes of it, and waits for the disk. CONFLICT for feedback while learning is paused. */
 static ruvllm_status append(struct rv_learner *l, struct tenant *t, struct rv_store_event *event,
                             struct rv_learner_result *result, struct ruvllm_error *err)
 {
+    const struct rv_history_note note = {.generation = t->state->now.generation + 1,
+                                         .advantage = result->advantage,
+                                         .kl = result->kl,
+                                         .gain = result->gain};
+    const struct rv_str delta = event->delta;
+    struct rv_str noted;
     int64_t start = rv_clock_us();
     ruvllm_status rc;
 
+    if (t->is_paused && is_taught(event->kind))
+        return rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA,
+                            "learning is paused for this tenant: resume it first");
     if (!l->config.store)
         return RUVLLM_OK;
     event->tenant = t->name;
     event->model = l->model;
-    rc = rv_store_events_append(l->config.store, event, 1, err);
+    rc = rv_history_add_note(delta, &note, &noted, err);
+    event->delta = noted;
+    if (!rc)
+        rc = rv_store_events_append(l->config.store, event, 1, err);
+    event->delta = delta;
+    rv_free((char *)(uintptr_t)noted.data);
     result->commit_us = rv_clock_us() - start;
     result->seq = event->seq;
     t->seq = rc ? t->seq : event->seq;
@@ -309,7 +346,8 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                            .oldest = oldest_of(t->state),
                                            .spent_kl = t->state->now.spent_kl,
                                            .n_lessons = t->state->now.n_lessons,
-                                           .n_keys = rv_memory_n_keys(t->state->now.memory)};
+                                           .n_keys = rv_memory_n_keys(t->state->now.memory),
+                                           .is_paused = t->is_paused};
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -376,6 +414,9 @@ static ruvllm_status teach(struct rv_learner *l, struct tenant *t, const struct 
     if (!rc)
         rc = rv_memory_page_write(made.keys, &keys, err);
     result->compute_us = rv_clock_us() - start;
+    result->advantage = made.advantage;
+    result->kl = made.step.kl;
+    result->gain = made.step.gain;
     event.delta = bytes;
     event.memory = keys;
     if (!rc)
@@ -386,8 +427,6 @@ static ruvllm_status teach(struct rv_learner *l, struct tenant *t, const struct 
     if (!rc)
         rc = publish(l, t, err);
     result->compute_us += rv_clock_us() - start;
-    result->advantage = made.advantage;
-    result->kl = made.step.kl;
     result->generation = t->state->now.generation;
     rv_free((char *)(uintptr_t)bytes.data);
     rv_free((char *)(uintptr_t)keys.data);
@@ -554,6 +593,136 @@ ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, 
     }
     rv_free(gen);
     return rc;
+}
+
+/* ---- pausing, forgetting, looking back --------------------------------------------------------- */
+
+/* Under the tenant's lock. */
+static ruvllm_status write_pause(struct rv_learner *l, struct tenant *t, bool is_paused, struct ruvllm_error *err)
+{
+    struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
+    ruvllm_status rc;
+
+    if (!row)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
+    rc = rv_store_learner_get(l->config.store, t->name, l->model, row, err);
+    row->is_paused = is_paused;
+    if (!rc)
+        rc = rv_store_learner_put(l->config.store, row, err);
+    rv_free(row);
+    return rc;
+}
+
+ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, bool is_paused, struct ruvllm_error *err)
+{
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc && learner->config.store && t->is_paused != is_paused)
+        rc = write_pause(learner, t, is_paused, err);
+    if (!rc)
+        t->is_paused = is_paused;
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+struct wanted {
+    int64_t seq;
+    const char *model;
+    bool found;
+    bool is_feedback;
+    bool is_forgotten;
+};
+
+static bool on_wanted(void *user, const struct rv_store_event *event)
+{
+    struct wanted *w = user;
+
+    if (event->seq == w->seq && strcmp(event->model ? event->model : "", w->model) == 0) {
+        w->found = true;
+        w->is_feedback = is_taught(event->kind);
+        w->is_forgotten = event->is_forgotten;
+    }
+    return false;
+}
+
+/* What was computed from it goes first: a failure in between has lost nothing that is not computed again. */
+static ruvllm_status forget_in_store(struct rv_learner *l, struct tenant *t, int64_t seq, struct ruvllm_error *err)
+{
+    static const enum rv_store_event_kind computed[] = {RV_STORE_EVENT_TICK, RV_STORE_EVENT_DEEP};
+    struct wanted wanted = {.seq = seq, .model = l->model};
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (seq > 0)
+        rc = rv_store_events_replay(l->config.store, t->name, seq - 1, on_wanted, &wanted, err);
+    if (!rc && (!wanted.found || wanted.is_forgotten))
+        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
+                          "there is no event %lld, or it is forgotten already", (long long)seq);
+    if (!rc && !wanted.is_feedback)
+        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                          "event %lld is no feedback: there is nothing to forget", (long long)seq);
+    for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
+        rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
+    return rc ? rc : rv_store_events_forget(l->config.store, t->name, seq, err);
+}
+
+/* Under the tenant's lock: from here on the tenant is as the log has it, read from its beginning. */
+static ruvllm_status read_anew(struct rv_learner *l, struct tenant *t, struct rv_tenant_learner *empty,
+                               struct ruvllm_error *err)
+{
+    rv_tenant_learner_free(t->state);
+    t->state = empty;
+    t->seq = 0;
+    t->is_read = false;
+    return read_log(l, t, err);
+}
+
+ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, int64_t seq,
+                                struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct rv_tenant_learner *empty = NULL;
+    int64_t start = rv_clock_us();
+    struct tenant *t;
+    ruvllm_status rc = find_tenant(learner, tenant, &t, err);
+
+    *result = (struct rv_learner_result){.seq = seq};
+    if (!rc && !learner->config.store)
+        rc = rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
+                          "without a store there is no log to forget from: go back to a generation instead");
+    if (!rc)
+        rc = rv_tenant_learner_new(&empty, &learner->whitening, learner->config.rank, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->lock);
+    rc = read_log(learner, t, err);
+    if (!rc)
+        rc = forget_in_store(learner, t, seq, err);
+    result->commit_us = rv_clock_us() - start;
+    start = rv_clock_us();
+    if (!rc) {
+        rc = read_anew(learner, t, empty, err);
+        empty = NULL;
+    }
+    result->compute_us = rv_clock_us() - start;
+    result->generation = t->state->now.generation;
+    pthread_mutex_unlock(&t->lock);
+    rv_tenant_learner_free(empty);
+    return rc;
+}
+
+ruvllm_status rv_learner_history(struct rv_learner *learner, const char *tenant, int64_t before, size_t max,
+                                 struct rv_history *out, struct ruvllm_error *err)
+{
+    *out = (struct rv_history){0};
+    if (!learner->config.store)
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
+                            "without a store there is no log of what was learned");
+    return rv_history_read(out, learner->config.store, tenant && *tenant ? tenant : "default", learner->model, before,
+                           max, err);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

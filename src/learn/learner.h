@@ -10,6 +10,7 @@
 #define RV_LEARN_LEARNER_H
 
 #include "learn/deep_shelf.h"
+#include "learn/history.h"
 #include "learn/lesson.h"
 #include "model/adapter.h"
 #include "store/store.h"
@@ -50,6 +51,7 @@ struct rv_learner_summary {
     double spent_kl;
     int64_t n_lessons;
     int64_t n_keys;
+    bool is_paused;
 };
 
 RV_CHECKED ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant,
@@ -61,6 +63,7 @@ struct rv_learner_result {
     int64_t seq;        // of the log; 0 without a store
     double advantage;   // -2 to 2: the score against the tenant's others
     double kl;          // nats a token of that answer
+    double gain;        // by how much that answer became likelier, or less likely, as was wanted: likewise
     int64_t compute_us;
     int64_t commit_us; // the wait for the disk
     int64_t read_us;   // of texts by the model, before; not the learner's to fill
@@ -109,5 +112,22 @@ RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, con
 RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
                                            int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
                                            struct ruvllm_error *err);
+/*
+ * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over
+ * restarts.
+ */
+RV_CHECKED ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, bool is_paused,
+                                          struct ruvllm_error *err);
+/*
+ * Removes what an event of feedback said and did: the state becomes what the log gives without it, and without what was
+ * computed from it since (ticks and deep runs after it). Generations keep their numbers. NOT_FOUND; INVALID for an
+ * event that is no feedback; UNSUPPORTED without a store. Where the log cannot be read anew, what was forgotten stays
+ * so, and the next call reads again.
+ */
+RV_CHECKED ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, int64_t seq,
+                                           struct rv_learner_result *result, struct ruvllm_error *err);
+/* A page of the tenant's log for this model, as rv_history_read. UNSUPPORTED without a store. */
+RV_CHECKED ruvllm_status rv_learner_history(struct rv_learner *learner, const char *tenant, int64_t before, size_t max,
+                                            struct rv_history *out, struct ruvllm_error *err);
 
 #endif

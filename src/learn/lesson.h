@@ -1,7 +1,7 @@
 /*
  * What is learned when somebody says what the answer should have been. A correction: its tokens are raised by a step of
- * the head adapter, and those that were no matter of course are remembered in their states. A pair: the same for what is
- * preferred, and the opposite for what is rejected, both weighed by how far the model is from preferring it: the
+ * the head adapter, and those that were no matter of course are remembered in their states. A pair: the same for what
+ * is preferred, and the opposite for what is rejected, both weighed by how far the model is from preferring it: the
  * derivative of -log sigmoid(margin), the margin being the difference of the mean log-likelihoods a token. That is DPO
  * (arXiv 2305.18290) with lengths taken out and without its reference, which the trust region of the step stands for.
  */

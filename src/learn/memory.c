@@ -247,8 +247,8 @@ bool rv_memory_ask(const struct rv_memory *memory, int32_t last, const float *st
     for (; i < m->n_entries && m->entries[i].last == last; i++) {
         const struct rv_memory_page *page = m->pages[m->entries[i].page];
         const struct rv_memory_key *key = &page->keys[m->entries[i].key];
-        float off = own + key->square -
-                    2 * ops->dot_bf16(scratch, page->places + (size_t)m->entries[i].key * dims, dims);
+        float off =
+            own + key->square - 2 * ops->dot_bf16(scratch, page->places + (size_t)m->entries[i].key * dims, dims);
         float part = off > 0 ? off / square : 0; // of the radius, squared
 
         if (!(off < square)) // a state that is no number is near to nothing
@@ -297,10 +297,11 @@ void rv_memory_mix(const struct rv_memory_answer *answer, float *logits, size_t 
         return;
     for (int32_t i = 0; i < answer->n_words; i++) {
         const struct rv_memory_word *w = &answer->words[i];
-        double said = all + log((double)w->weight * odds), own;
+        double said, own;
 
         if (!(w->weight > 0) || (size_t)w->token >= n_vocab)
             continue;
+        said = all + log((double)w->weight * odds);
         own = (double)logits[w->token];
         logits[w->token] = (float)(own > said ? own + log1p(exp(said - own)) : said + log1p(exp(own - said)));
     }

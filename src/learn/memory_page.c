@@ -52,6 +52,14 @@ void rv_memory_page_unref(struct rv_memory_page *page)
 
 /* ---- keys of an answer ---------------------------------------------------------------------- */
 
+/* What memory had said is taken back however unlikely the head finds it. */
+static bool is_wanted(const struct rv_trace *trace, const struct rv_memory_page_choice *c, int32_t row, float p)
+{
+    bool is_said = c->strength < 0 && trace->is_recalled[row];
+
+    return rv_trace_last(trace, row) >= 0 && (is_said || (p >= c->least && p < c->most));
+}
+
 /* Rows that become keys, ascending; how many. */
 static int32_t choose(const struct rv_trace *trace, const struct rv_memory_page_choice *c, int32_t max_keys,
                       int32_t *rows)
@@ -63,7 +71,7 @@ static int32_t choose(const struct rv_trace *trace, const struct rv_memory_page_
         float p = expf(trace->logprobs[i]);
         int32_t at = n;
 
-        if (!(p >= c->least && p < c->most) || rv_trace_last(trace, i) < 0)
+        if (!is_wanted(trace, c, i, p))
             continue;
         if (n == max_keys) { // the likeliest goes, or this one
             at = 0;
@@ -82,28 +90,35 @@ static int32_t choose(const struct rv_trace *trace, const struct rv_memory_page_
     return n;
 }
 
+/* The squared length of a key's place, as it is kept. */
+static float square_of(const uint16_t *place, size_t dims)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < dims; i++) {
+        double x = (double)rv_vec_from_bf16(place[i]);
+
+        sum += x * x;
+    }
+    return (float)sum;
+}
+
 static void add_key(struct rv_memory_page *page, const struct rv_trace *trace, int32_t row, float strength,
                     const struct rv_whitening *whitening, float *scratch)
 {
     size_t dims = (size_t)page->n_dims;
     uint16_t *place = page->places + (size_t)page->n_keys * dims;
     struct rv_memory_key *key = &page->keys[page->n_keys++];
-    double square = 0;
 
     for (size_t i = 0; i < dims; i++)
         scratch[i] = rv_vec_from_bf16(trace->states[(size_t)row * dims + i]);
     rv_whitening_root(whitening, scratch);
-    for (size_t i = 0; i < dims; i++) {
-        float kept;
-
+    for (size_t i = 0; i < dims; i++)
         place[i] = rv_vec_to_bf16(scratch[i]);
-        kept = rv_vec_from_bf16(place[i]);
-        square += (double)kept * (double)kept;
-    }
     *key = (struct rv_memory_key){.last = rv_trace_last(trace, row),
                                   .token = trace->tokens[row],
                                   .strength = strength,
-                                  .square = (float)square};
+                                  .square = square_of(place, dims)};
 }
 
 ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_trace *trace,
@@ -148,10 +163,11 @@ ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_
     return RUVLLM_OK;
 }
 
-static bool is_key(const struct rv_memory_key *k)
+/* Lengths are not believed but measured: by a wrong one a key would be near to everything. */
+static bool is_key(struct rv_memory_key *k, const uint16_t *place, size_t dims)
 {
-    return k->last >= 0 && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && k->square >= 0 &&
-           isfinite(k->square);
+    k->square = square_of(place, dims);
+    return k->last >= 0 && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && isfinite(k->square);
 }
 
 ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, struct rv_str bytes,
@@ -181,7 +197,7 @@ ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, s
     memcpy(p->keys, bytes.data + sizeof(h), keys);
     memcpy(p->places, bytes.data + sizeof(h) + keys, places);
     for (int32_t i = 0; i < p->n_keys; i++) {
-        if (is_key(&p->keys[i]))
+        if (is_key(&p->keys[i], p->places + (size_t)i * (size_t)n_dims, (size_t)n_dims))
             continue;
         rv_memory_page_unref(p);
         return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA, "the memory of an event has a key that is none");

@@ -14,10 +14,10 @@
 enum { RV_MEMORY_PAGE_MAX = 96 }; // keys
 
 struct rv_memory_key {
-    int32_t last;  // token that was read before: a key is looked for after it only
-    int32_t token; // that is to follow
+    int32_t last;   // token that was read before: a key is looked for after it only
+    int32_t token;  // that is to follow
     float strength; // 0 to 1; below 0, down to -1: it is not to follow
-    float square;  // of its length
+    float square;   // of its length
 };
 
 struct rv_memory_page {
@@ -37,8 +37,9 @@ struct rv_memory_page_choice {
 };
 
 /*
- * Appends keys of a trace to *page, which is made when it is NULL; it stays NULL when no row is chosen. A page holds
- * RV_MEMORY_PAGE_MAX at most. `scratch` is n_dims floats. A failure leaves the page as it was.
+ * Appends keys of a trace to *page, which is made when it is NULL; it stays NULL when no row is chosen. Against tokens
+ * that memory itself had said there is one in any case, as long as there is room. A page holds RV_MEMORY_PAGE_MAX at
+ * most. `scratch` is n_dims floats. A failure leaves the page as it was.
  */
 RV_CHECKED ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_trace *trace,
                                             const struct rv_memory_page_choice *choice,

@@ -273,6 +273,15 @@ ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int6
     return RUVLLM_OK;
 }
 
+ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err)
+{
+    ruvllm_status rc = make_room(learner, err);
+
+    if (!rc)
+        next_generation(learner);
+    return rc;
+}
+
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation)
 {
     return generation == 0 ||

@@ -73,6 +73,8 @@ RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learn
 /* The next generation, by a deep run's result; 0: none answers any more. */
 RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
                                                     struct ruvllm_error *err);
+/* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
+RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
 RV_CHECKED ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64_t generation,
                                                    struct ruvllm_error *err);

@@ -34,10 +34,11 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
     t->tenant = rv_strndup(tenant ? tenant : "", tenant ? strlen(tenant) : 0);
     t->tokens = rv_realloc_array(NULL, cap, sizeof(*t->tokens));
     t->logprobs = rv_realloc_array(NULL, cap, sizeof(*t->logprobs));
+    t->is_recalled = rv_calloc(cap ? cap : 1, sizeof(*t->is_recalled));
     t->states = rv_realloc_array(NULL, n, sizeof(*t->states));
     t->gradients = rv_realloc_array(NULL, n, sizeof(*t->gradients));
     t->probes = rv_realloc_array(NULL, n, sizeof(*t->probes));
-    if (!t->tenant || !t->tokens || !t->logprobs || !t->states || !t->gradients || !t->probes) {
+    if (!t->tenant || !t->tokens || !t->logprobs || !t->is_recalled || !t->states || !t->gradients || !t->probes) {
         rv_trace_unref(t);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace of %d tokens", (int)t->cap);
     }
@@ -78,6 +79,7 @@ void rv_trace_unref(struct rv_trace *trace)
     rv_free(trace->prompt);
     rv_free(trace->tokens);
     rv_free(trace->logprobs);
+    rv_free(trace->is_recalled);
     rv_free(trace->states);
     rv_free(trace->gradients);
     rv_free(trace->probes);
@@ -86,7 +88,7 @@ void rv_trace_unref(struct rv_trace *trace)
 
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace)
 {
-    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float);
+    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float) + sizeof(bool);
 
     return sizeof(*trace) + (uint64_t)trace->cap * row +
            (trace->prompt ? (uint64_t)trace->n_prompt * sizeof(*trace->prompt) : 0);

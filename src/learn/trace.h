@@ -23,14 +23,15 @@ struct rv_trace {
     char *tenant;
     int64_t generation; // of what had been learned when it was answered
     int32_t n_dims;
-    int32_t n_prompt;  // tokens that were asked
-    int32_t *prompt;   // they; NULL: they were more than are kept
+    int32_t n_prompt;   // tokens that were asked
+    int32_t *prompt;    // they; NULL: they were more than are kept
     int32_t asked_last; // the last of them; -1: not told
-    bool has_adapters; // it was answered with adapters that the request named
+    bool has_adapters;  // it was answered with adapters that the request named
     int32_t n_rows;
     int32_t cap;
     int32_t *tokens;
-    float *logprobs;     // of the tokens, as they were drawn
+    float *logprobs;     // of the tokens, as the head had them
+    bool *is_recalled;   // of each: whether memory had a say in it
     uint16_t *states;    // n_rows of n_dims, bfloat16
     uint16_t *gradients; // likewise
     uint16_t *probes;    // likewise: of a token drawn from the same distribution, which says how far a change reaches
