@@ -91,6 +91,8 @@ void rv_job_free(struct rv_job *job)
     RV_ASSERT(job->request.kv.n_blocks == 0 && job->ticket.state == RV_ADAPTER_TICKET_NONE);
     rv_trace_unref(job->trace);
     rv_adapter_unref(job->learned);
+    rv_adapter_unref(job->deep);
+    rv_memory_unref(job->memory);
     rv_kv_seq_release(&job->request.kv);
     rv_reply_free(job->reply);
     rv_buf_release(&job->text);
