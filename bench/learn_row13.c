@@ -20,7 +20,8 @@ static double decode_us(struct host *host, uint64_t seed, int32_t n)
 
 void learn_row13(struct learn_args *args)
 {
-    struct host_config config = {.path = args->path, .store = args->extra, .context = 256};
+    struct host_config config = {
+        .path = args->path, .store = args->extra, .context = 256, .n_threads = args->is_short ? 1 : 2};
     int n_rounds = args->is_short ? 9 : MAX_ROUNDS;
     double slower[MAX_ROUNDS], off[MAX_ROUNDS];
     const int32_t n = 96;
