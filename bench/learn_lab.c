@@ -12,7 +12,7 @@ enum { MAX_ROWS = 512, FIRST_TEXTS = 24, FIRST_SEED = 7 };
 void lab_die(const char *what, const struct ruvllm_error *err)
 {
     (void)fprintf(stderr, "learn: %s%s%s\n", what, err ? ": " : "", err ? err->message : "");
-    exit(1);
+    exit(LAB_BROKEN);
 }
 
 void *lab_need(void *memory)
