@@ -10,6 +10,7 @@
 #define RV_LEARN_LEARNER_H
 
 #include "learn/tenant_learner.h"
+#include "learn/tenant_table.h"
 #include "model/adapter.h"
 #include "store/store.h"
 
@@ -22,6 +23,7 @@ struct rv_learner_config {
     const char *model;          // what events of this model are known by, up to 128 bytes
     int32_t rank;               // 1 to RV_HEAD_ADAPTER_MAX_RANK
     uint64_t trace_bytes;       // for answers that wait for feedback
+    uint64_t tenant_bytes;      // for tenants: who is not used goes, and comes back from the store; 0: nobody goes
 };
 
 /* Takes over the whitening, also when it fails. */
@@ -36,6 +38,8 @@ void rv_learner_free(struct rv_learner *learner);
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
                                             int64_t *generation, struct ruvllm_error *err);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+/* Who is in memory. */
+void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 
 /* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
 struct rv_learner_summary {
