@@ -25,6 +25,7 @@ struct rv_learner {
     char *model;
     struct rv_whitening whitening;
     struct rv_trace_ring *traces;
+    struct rv_reasoning_bank *bank;
     pthread_mutex_t lock;
     struct tenant *tenants[N_BUCKETS]; // guarded by lock; they stay
 };
@@ -277,6 +278,16 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
     return learner->traces;
 }
 
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner)
+{
+    return learner->bank;
+}
+
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner)
+{
+    return &learner->whitening;
+}
+
 /* Under the tenant's lock. */
 static ruvllm_status vote(struct rv_learner *l, struct tenant *t, const struct rv_trace *trace, double score,
                           struct rv_learner_result *result, struct ruvllm_error *err)
@@ -326,6 +337,8 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
             rc = vote(learner, t, trace, score, result, err);
         pthread_mutex_unlock(&t->lock);
     }
+    if (!rc)
+        rv_reasoning_bank_note(learner->bank, trace, score, result->seq);
     rv_trace_unref(trace);
     return rc;
 }
@@ -382,6 +395,11 @@ ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_co
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the learner");
     if (!rc)
         rc = rv_trace_ring_new(&l->traces, config->trace_bytes, err);
+    if (!rc)
+        rc = rv_reasoning_bank_new(
+            &l->bank,
+            &(struct rv_reasoning_bank_config){.store = config->store, .model = l->model, .whitening = &l->whitening},
+            err);
     if (rc) {
         rv_learner_free(l);
         return rc;
@@ -403,6 +421,7 @@ void rv_learner_free(struct rv_learner *learner)
         }
     }
     rv_trace_ring_free(learner->traces);
+    rv_reasoning_bank_free(learner->bank);
     rv_whitening_release(&learner->whitening);
     pthread_mutex_destroy(&learner->lock);
     rv_free(learner->model);

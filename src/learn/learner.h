@@ -9,6 +9,7 @@
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
 
+#include "learn/reasoning_bank.h"
 #include "learn/tenant_learner.h"
 #include "model/adapter.h"
 #include "store/store.h"
@@ -36,6 +37,9 @@ void rv_learner_free(struct rv_learner *learner);
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
                                             int64_t *generation, struct ruvllm_error *err);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+/* What was asked and how it was judged: every vote adds to it. */
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
 
 /* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
 struct rv_learner_summary {
