@@ -241,7 +241,7 @@ ruvllm_status rv_micro_lora_adapt(struct ruvllm_microlora *lora, const float *in
     ruvllm_status rc = rv_micro_lora_check_module(lora, feedback->module, err);
     float dropout = lora->config.dropout, *row = lora->scratch;
     struct module *m;
-    double weight;
+    double weight = 0;
     size_t at;
 
     if (rc)
