@@ -25,7 +25,10 @@ void rv_router_init(struct rv_router *out, int32_t n_arms)
 
 /* ---- regression ----------------------------------------------------------------------------- */
 
-/* The question's terms: 1, then its first numbers, scaled so that together they weigh about as much as that. */
+/*
+ * The question's terms: 1, then its first numbers. Halved, they need more judgements to count than the mean does: where
+ * the question does not matter, hardly anything is lost by looking at it.
+ */
 static void read_terms(const uint16_t *question, size_t n_dims, double x[RV_ROUTER_TERMS])
 {
     size_t n = n_dims < RV_ROUTER_DIMS ? n_dims : RV_ROUTER_DIMS;
@@ -33,7 +36,7 @@ static void read_terms(const uint16_t *question, size_t n_dims, double x[RV_ROUT
     memset(x, 0, RV_ROUTER_TERMS * sizeof(*x));
     x[0] = 1;
     for (size_t i = 0; i < n; i++)
-        x[1 + i] = (double)rv_vec_from_bf16(question[i]) * 2;
+        x[1 + i] = (double)rv_vec_from_bf16(question[i]) / 2;
 }
 
 /* y = P x, P symmetric */
