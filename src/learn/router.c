@@ -26,8 +26,9 @@ void rv_router_init(struct rv_router *out, int32_t n_arms)
 /* ---- regression ----------------------------------------------------------------------------- */
 
 /*
- * The question's terms: 1, then its first numbers. Halved, they need more judgements to count than the mean does: where
- * the question does not matter, hardly anything is lost by looking at it.
+ * The question's terms: 1, then its first numbers. As they are, of length 1 together, they need more judgements to count
+ * than the mean does. Twice as large they learn no sooner and lose more where the question does not matter; half as
+ * large they need too long.
  */
 static void read_terms(const uint16_t *question, size_t n_dims, double x[RV_ROUTER_TERMS])
 {
@@ -36,7 +37,7 @@ static void read_terms(const uint16_t *question, size_t n_dims, double x[RV_ROUT
     memset(x, 0, RV_ROUTER_TERMS * sizeof(*x));
     x[0] = 1;
     for (size_t i = 0; i < n; i++)
-        x[1 + i] = (double)rv_vec_from_bf16(question[i]) / 2;
+        x[1 + i] = (double)rv_vec_from_bf16(question[i]);
 }
 
 /* y = P x, P symmetric */

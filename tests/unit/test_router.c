@@ -155,7 +155,7 @@ static void the_inverse_stays_an_inverse(void **state)
 
         question(&rng, q);
         for (int i = 1; i < RV_ROUTER_TERMS; i++)
-            x[i] = (double)rv_vec_from_bf16(q[i - 1]) / 2;
+            x[i] = (double)rv_vec_from_bf16(q[i - 1]);
         for (int i = 0; i < RV_ROUTER_TERMS; i++) {
             for (int j = 0; j < RV_ROUTER_TERMS; j++)
                 gram[i][j] += x[i] * x[j];
