@@ -378,6 +378,8 @@ struct ruvllm_response {
     int64_t decode_us;
     int64_t adapter_generation; // of the request's adapter, the first of several; 0: it had none
     int64_t learned_generation; // of what the tenant's feedback has taught (ruvllm_learn.h); 0: nothing yet
+    int32_t drafted_tokens;     // that were guessed ahead
+    int32_t accepted_tokens;    // and were what the model says
 };
 
 /*
@@ -460,6 +462,8 @@ struct ruvllm_engine_params {
     int32_t max_adapters;     // with changes of layers, in memory at once; 64; at least 4
     uint64_t adapter_bytes;   // of memory for adapters; 0: a quarter of the machine's
     int32_t keep_generations; // of an adapter; older ones are forgotten when no request uses them; 16
+    bool speculate;           // guess tokens ahead from what an answer's text has had before, as far as it pays; false
+    const char *draft_model;  // path of a small model with the same vocabulary that guesses instead; NULL: none does
 };
 
 RUVLLM_API struct ruvllm_engine_params ruvllm_engine_params_default(void);
@@ -584,6 +588,8 @@ struct ruvllm_engine_stats {
     uint64_t adapters_loaded;  // read from the folder
     uint64_t adapters_evicted; // gave way to others
     uint64_t adapter_failures; // attempts to write one to the folder that failed; it is tried again
+    uint64_t drafted_tokens;   // guessed ahead
+    uint64_t accepted_tokens;  // of them, what the model says
 };
 
 RUVLLM_API ruvllm_status ruvllm_engine_stats_get(ruvllm_engine *engine, struct ruvllm_engine_stats *out,

@@ -363,6 +363,8 @@ static void sum_up(struct rv_call *call)
             g->usage.cached_tokens += r->cached_tokens;
         }
         g->usage.completion_tokens += (int64_t)r->n_tokens;
+        g->usage.accepted_tokens += r->accepted_tokens;
+        g->usage.rejected_tokens += r->drafted_tokens - r->accepted_tokens;
     }
 }
 

@@ -12,6 +12,7 @@
 #include "engine/reply.h"
 #include "learn/trace.h"
 #include "sched/scheduler.h"
+#include "sched/speculate.h"
 
 #include <pthread.h>
 
@@ -28,6 +29,7 @@ struct rv_job {
     struct rv_trace *trace;     // what the engine learns from; NULL: nothing is
     struct rv_adapter *learned; // what the tenant's feedback has taught; NULL: nothing
     float temperature;          // it is drawn with
+    struct rv_speculate_record guesses;
     bool has_news;              // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */

@@ -55,6 +55,10 @@ static void add_usage(struct rv_buf *out, const struct rv_api_usage *usage)
     rv_api_json_begin(out, "prompt_tokens_details", '{');
     rv_api_json_int(out, "cached_tokens", usage->cached_tokens);
     rv_api_json_end(out, '}');
+    rv_api_json_begin(out, "completion_tokens_details", '{');
+    rv_api_json_int(out, "accepted_prediction_tokens", usage->accepted_tokens);
+    rv_api_json_int(out, "rejected_prediction_tokens", usage->rejected_tokens);
+    rv_api_json_end(out, '}');
     rv_api_json_end(out, '}');
 }
 

@@ -29,6 +29,8 @@ struct rv_api_usage {
     int64_t prompt_tokens;
     int64_t cached_tokens; // of those, not computed again
     int64_t completion_tokens;
+    int64_t accepted_tokens; // guessed ahead and right
+    int64_t rejected_tokens; // guessed ahead and wrong; no part of the answer
 };
 
 /* One token with its text, which is what ruvllm_detokenize gives for it alone; may be part of a character. */
