@@ -26,9 +26,9 @@ void rv_router_init(struct rv_router *out, int32_t n_arms)
 /* ---- regression ----------------------------------------------------------------------------- */
 
 /*
- * The question's terms: 1, then its first numbers. As they are, of length 1 together, they need more judgements to count
- * than the mean does. Twice as large they learn no sooner and lose more where the question does not matter; half as
- * large they need too long.
+ * The question's terms: 1, then its first numbers. As they are, of length 1 together, they need more judgements to
+ * count than the mean does. Twice as large they learn no sooner and lose more where the question does not matter; half
+ * as large they need too long.
  */
 static void read_terms(const uint16_t *question, size_t n_dims, double x[RV_ROUTER_TERMS])
 {
