@@ -2,7 +2,7 @@
  * RuvLLM: run GGUF language models on ggml. The public API of libruvllm. Beside it: ruvllm_kernels.h (numeric kernels
  * and a key-value cache on plain arrays), ruvllm_store.h (keys, witness log, sessions), ruvllm_hub.h (fetching models),
  * ruvllm_adapter.h (low-rank changes of a model, by request), ruvllm_learn.h (votes), ruvllm_learn_log.h (what
- * came of them), ruvllm_train.h (training).
+ * came of them), ruvllm_sona.h (learning by its parts), ruvllm_train.h (training).
  *
  * How to read it: errors first (every call that can fail reports the same way), then a model is
  * opened, asked about itself, given input (text, a conversation or token ids) and made to generate; then engines that

@@ -93,6 +93,16 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner)
     return learner->traces;
 }
 
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner)
+{
+    return learner->bank;
+}
+
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner)
+{
+    return &learner->whitening;
+}
+
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out)
 {
     rv_tenant_table_stats(learner->tenants, out);
@@ -224,6 +234,8 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
                             "there is no such answer, or it is too old to learn from");
     lesson.generation = trace->generation;
     rc = rv_learner_teach(learner, tenant, &lesson, result, err);
+    if (!rc)
+        rv_reasoning_bank_note(learner->bank, trace, score, result->seq);
     rv_trace_unref(trace);
     return rc;
 }
@@ -363,6 +375,11 @@ ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_co
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the learner");
     if (!rc)
         rc = rv_trace_ring_new(&l->traces, config->trace_bytes, err);
+    if (!rc)
+        rc = rv_reasoning_bank_new(
+            &l->bank,
+            &(struct rv_reasoning_bank_config){.store = config->store, .model = l->model, .whitening = &l->whitening},
+            err);
     if (!rc) // without a store nobody would come back
         rc = rv_tenant_table_new(&l->tenants, &rv_learner_tenant_ops, l, config->store ? config->tenant_bytes : 0, err);
     if (rc) {
@@ -379,6 +396,7 @@ void rv_learner_free(struct rv_learner *learner)
         return;
     rv_tenant_table_free(learner->tenants);
     rv_trace_ring_free(learner->traces);
+    rv_reasoning_bank_free(learner->bank);
     rv_whitening_release(&learner->whitening);
     rv_free(learner->model);
     rv_free(learner);

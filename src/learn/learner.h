@@ -12,6 +12,7 @@
 #include "learn/deep_shelf.h"
 #include "learn/history.h"
 #include "learn/lesson.h"
+#include "learn/reasoning_bank.h"
 #include "learn/tenant_table.h"
 #include "model/adapter.h"
 #include "store/store.h"
@@ -43,6 +44,9 @@ RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const ch
 /* What it was made with; `model` is its own. */
 const struct rv_learner_config *rv_learner_made_with(const struct rv_learner *learner);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+/* What was asked and how it was judged: every vote adds to it. */
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
 /* Who is in memory. */
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 

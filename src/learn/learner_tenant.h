@@ -18,6 +18,7 @@ struct rv_learner {
     char *model;
     struct rv_whitening whitening;
     struct rv_trace_ring *traces;
+    struct rv_reasoning_bank *bank;
     struct rv_tenant_table *tenants;
 };
 
