@@ -311,6 +311,13 @@ struct ruvllm_logit_bias {
     float bias; // added to the logit; -INFINITY bans the token
 };
 
+/* Whether the model may think, between "<think>" and "</think>", before the part of an answer that has a shape. */
+typedef enum ruvllm_thought {
+    RUVLLM_THOUGHT_NONE,
+    RUVLLM_THOUGHT_ALLOWED, // the answer may begin with it
+    RUVLLM_THOUGHT_OPEN     // the prompt ends with "<think>": the answer begins inside
+} ruvllm_thought;
+
 struct ruvllm_generate_params {
     size_t struct_size;
     int32_t max_tokens;       // 256; 0 or more
@@ -331,6 +338,17 @@ struct ruvllm_generate_params {
     uint64_t seed;
     int32_t n_logprobs; // -1: none; 0: the chosen token's; up to 20 alternatives beside it
     bool ignore_eos;    // go on after end-of-text (for measuring)
+
+    /*
+     * The shape of the answer: at most one of these. Only tokens that keep it are chosen, and the answer ends when it is
+     * complete; one that max_tokens or the context cut off is a beginning of it. At most 64 KiB; what cannot be
+     * understood or is not supported is RUVLLM_INVALID, naming it.
+     */
+    const char *grammar;     // rules in GBNF; the answer is its `root`
+    const char *regex;       // a regular expression that the whole answer matches
+    const char *json_schema; // JSON Schema, draft 2020-12, that the answer satisfies
+    bool json_object;        // any JSON object
+    ruvllm_thought thought;  // with one of the above
 };
 
 RUVLLM_API struct ruvllm_generate_params ruvllm_generate_params_default(void);

@@ -6,6 +6,7 @@
 #define RV_ENGINE_MODEL_H
 
 #include "engine/backend.h"
+#include "engine/constraint.h"
 #include "model/adapter.h"
 #include "text/chat_template.h"
 #include "text/vocab.h"
@@ -20,6 +21,7 @@ struct ruvllm_model {
     struct rv_chat_template *chat_template; // NULL: none, or one that does not parse
     char *template_source;                  // NULL: none
     struct ruvllm_error template_error;     // why a template that is there cannot be used
+    struct rv_constraint_shelf *constraints; // grammars of requests
     const struct rv_backend_ops *backend;   // NULL: a file of vocabulary alone, or one nobody here can compute
     struct rv_hparams hparams;
     struct rv_manifest manifest; // the native backend's
