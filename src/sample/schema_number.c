@@ -144,6 +144,28 @@ static void add_fraction(struct rv_syntax *s, int32_t ways, uint64_t whole, uint
     rv_syntax_add(s, ways, way);
 }
 
+/* Fractions of fewer than `width` digits, next to the bounds lo and hi, which are in units of 10^-width. */
+static void add_short(struct rv_syntax *s, int32_t ways, uint64_t lo, uint64_t hi, int width)
+{
+    uint64_t step = 10, unit = 1; // of the short ones: 10^-n is `step` units; the whole is `unit` of theirs
+
+    for (int n = width - 1; n > 0; n--, step *= 10) {
+        uint64_t from = (lo + step - 1) / step, to = hi / step;
+
+        unit = 1;
+        for (int i = 0; i < n; i++)
+            unit *= 10;
+        if (from > to)
+            continue;
+        if (from / unit == to / unit) {
+            add_fraction(s, ways, to / unit, from % unit, to % unit, n, false);
+            continue;
+        }
+        add_fraction(s, ways, from / unit, from % unit, unit - 1, n, false);
+        add_fraction(s, ways, to / unit, 0, to % unit, n, false);
+    }
+}
+
 /* Numbers lo to hi, both given in units of 10^-width and not negative. */
 static int32_t unsigned_real(struct rv_syntax *s, uint64_t lo, uint64_t hi, int width)
 {
@@ -177,6 +199,7 @@ static int32_t unsigned_real(struct rv_syntax *s, uint64_t lo, uint64_t hi, int 
         rv_syntax_add(s, ways, way);
         return ways;
     }
+    add_short(s, ways, lo, hi, width);
     if (first < last)
         add_fraction(s, ways, first, low, unit - 1, width, true);
     if (first < last && high > 0)
