@@ -353,6 +353,13 @@ struct ruvllm_generate_params {
 
 RUVLLM_API struct ruvllm_generate_params ruvllm_generate_params_default(void);
 
+/*
+ * Reads the shape that `params` ask for, as generating would, and keeps it for the request to come: RUVLLM_INVALID for
+ * one that cannot be understood or is not supported. Without a shape there is nothing to do.
+ */
+RUVLLM_API ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const struct ruvllm_generate_params *params,
+                                            struct ruvllm_error *err);
+
 typedef enum ruvllm_stop_reason {
     RUVLLM_STOP_EOS,     // the model ended its answer
     RUVLLM_STOP_LENGTH,  // max_tokens reached

@@ -111,6 +111,21 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
     return rc;
 }
 
+/* Reads the answer's shape before anything runs, so that a failure names the client's own field. */
+static ruvllm_status check_shape(struct rv_call *call, const struct ruvllm_generate_params *params,
+                                 struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    if (!call->request->shape_param)
+        return RUVLLM_OK;
+    rc = ruvllm_shape_check(ruvllm_engine_model(call->engine), params, err);
+    if (rc == RUVLLM_INVALID)
+        rv_api_error_set(&call->generation->failure, 400, "invalid_value", call->request->shape_param, "%s",
+                         err->message);
+    return rc;
+}
+
 static ruvllm_status submit_input(struct rv_call *call, size_t i_input, struct ruvllm_error *err)
 {
     const struct rv_api_request *r = call->request;
@@ -120,6 +135,8 @@ static ruvllm_status submit_input(struct rv_call *call, size_t i_input, struct r
         ruvllm_tokenize(ruvllm_engine_model(call->engine), &r->inputs[i_input], &tokens, &input.n_tokens, err);
 
     input.tokens = tokens;
+    if (!rc)
+        rc = check_shape(call, &r->params, err);
     for (int32_t k = 0; !rc && k < r->n; k++) {
         size_t i = i_input * (size_t)r->n + (size_t)k;
         struct rv_generation_choice *choice = &call->generation->choices[i];
@@ -184,13 +201,18 @@ void rv_generation_start(struct rv_call *call, const struct rv_generation_style 
     for (size_t i = 0; !rc && i < call->request->n_inputs; i++)
         rc = submit_input(call, i, &err);
     if (rc) {
+        struct rv_api_error failure = call->generation ? call->generation->failure : (struct rv_api_error){0};
+
         if (call->generation) {
             rv_generation_cancel(call);
             rv_generation_free(call);
         }
         if (rc == RUVLLM_BUSY)
             call->retry_after = guess_retry_after(call);
-        rv_call_fail_from(call, &err);
+        if (failure.http_status)
+            rv_call_fail(call, &failure);
+        else
+            rv_call_fail_from(call, &err);
         return;
     }
     call->result = RV_CALL_GENERATE;

@@ -151,6 +151,22 @@ ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_m
     return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
 }
 
+ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const struct ruvllm_generate_params *params,
+                                 struct ruvllm_error *err)
+{
+    struct ruvllm_generate_params ours = ruvllm_generate_params_default();
+    struct rv_grammar *grammar = NULL;
+    ruvllm_status rc;
+
+    if (!model)
+        return rv_door_fail_null(err, "model");
+    rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_generate_params", err);
+    if (!rc)
+        rc = rv_constraint_find(model->constraints, &ours, &grammar, err);
+    rv_grammar_unref(grammar);
+    return rc;
+}
+
 ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
                               size_t *n_tokens, struct ruvllm_error *err)
 {
