@@ -274,7 +274,7 @@ struct ruvllm_message {
     const char *content;
 };
 
-/* What a model is given: set exactly one of text, messages, tokens. */
+/* What a model is given: set exactly one of text, messages, tokens, conversation. */
 struct ruvllm_input {
     size_t struct_size;
     const char *text; // UTF-8; never parsed for special tokens; BOS added if the model wants it
@@ -283,8 +283,10 @@ struct ruvllm_input {
     size_t n_messages;
     const int32_t *tokens; // used as they are
     size_t n_tokens;
-    bool text_is_trusted; // text only: special tokens spelled in it do count (never for a user's words)
-    bool no_bos;          // text only: leave BOS out
+    bool text_is_trusted;     // text only: special tokens spelled in it do count (never for a user's words)
+    bool no_bos;              // text only: leave BOS out
+    const char *conversation; // or a JSON object for the chat template: {"messages": [...], "tools": [...]}
+    size_t conversation_len;
 };
 
 /*
@@ -340,15 +342,20 @@ struct ruvllm_generate_params {
     bool ignore_eos;    // go on after end-of-text (for measuring)
 
     /*
-     * The shape of the answer: at most one of these. Only tokens that keep it are chosen, and the answer ends when it is
-     * complete; one that max_tokens or the context cut off is a beginning of it. At most 64 KiB; what cannot be
+     * The shape of the answer: at most one of these. Only tokens that keep it are chosen, and the answer ends when it
+     * is complete; one that max_tokens or the context cut off is a beginning of it. At most 64 KiB; what cannot be
      * understood or is not supported is RUVLLM_INVALID, naming it.
      */
     const char *grammar;     // rules in GBNF; the answer is its `root`
     const char *regex;       // a regular expression that the whole answer matches
     const char *json_schema; // JSON Schema, draft 2020-12, that the answer satisfies
     bool json_object;        // any JSON object
-    ruvllm_thought thought;  // with one of the above
+    const char *tools; // a JSON array of tools, as chat completions have them: the answer is text or calls of them,
+                       // in the way of the model's chat template (ruvllm_tool_style_get)
+    ruvllm_thought thought; // with one of the above
+    bool must_call_tool;    // with tools: at least one call
+    bool one_tool_call;     // at most one
+    const char *tool_name;  // the only one that may be called; NULL: any
 };
 
 RUVLLM_API struct ruvllm_generate_params ruvllm_generate_params_default(void);
@@ -359,6 +366,20 @@ RUVLLM_API struct ruvllm_generate_params ruvllm_generate_params_default(void);
  */
 RUVLLM_API ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const struct ruvllm_generate_params *params,
                                             struct ruvllm_error *err);
+
+/* How the model's chat template has calls of tools written. The strings live as long as the process. */
+struct ruvllm_tool_style {
+    size_t struct_size;
+    const char *name;      // "hermes", "mistral", "phi" or "llama3"
+    const char *open;      // stands before a call, or before a list of them; "": nothing does
+    const char *close;     // stands behind; "": nothing does
+    const char *arguments; // a call is {"name": "...", "<this>": {...}}
+    bool is_list;          // calls stand in one array; else each has its own `open` and `close`
+};
+
+/* RUVLLM_UNSUPPORTED for a model whose template has no place for tools. */
+RUVLLM_API ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_tool_style *out,
+                                               struct ruvllm_error *err);
 
 typedef enum ruvllm_stop_reason {
     RUVLLM_STOP_EOS,     // the model ended its answer

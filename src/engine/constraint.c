@@ -16,6 +16,7 @@ struct kept {
 
 struct rv_constraint_shelf {
     const struct rv_vocab *vocab;
+    const struct rv_tool_style *style;
     pthread_mutex_t lock;
     struct rv_token_trie *trie; // guarded by lock until it is there, then only read
     struct kept kept[N_KEPT];   // guarded by lock, as is the clock
@@ -23,7 +24,7 @@ struct rv_constraint_shelf {
 };
 
 ruvllm_status rv_constraint_shelf_new(struct rv_constraint_shelf **out, const struct rv_vocab *vocab,
-                                      struct ruvllm_error *err)
+                                      const struct rv_tool_style *tools, struct ruvllm_error *err)
 {
     struct rv_constraint_shelf *shelf = rv_calloc(1, sizeof(*shelf));
 
@@ -31,6 +32,7 @@ ruvllm_status rv_constraint_shelf_new(struct rv_constraint_shelf **out, const st
     if (!shelf)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a shelf of grammars");
     shelf->vocab = vocab;
+    shelf->style = tools;
     pthread_mutex_init(&shelf->lock, NULL);
     return RUVLLM_OK;
 }
@@ -39,6 +41,7 @@ static void drop(struct kept *kept)
 {
     rv_grammar_unref(kept->grammar);
     rv_free((void *)(uintptr_t)kept->source.text);
+    rv_free((void *)(uintptr_t)kept->source.tools.only);
     *kept = (struct kept){0};
 }
 
@@ -56,7 +59,9 @@ void rv_constraint_shelf_free(struct rv_constraint_shelf *shelf)
 static bool is_same(const struct rv_grammar_source *a, const struct rv_grammar_source *b)
 {
     return a->kind == b->kind && a->thought == b->thought && a->len == b->len &&
-           (a->len == 0 || memcmp(a->text, b->text, a->len) == 0);
+           (a->len == 0 || memcmp(a->text, b->text, a->len) == 0) && a->tools.must_call == b->tools.must_call &&
+           a->tools.is_single == b->tools.is_single && !a->tools.only == !b->tools.only &&
+           (!a->tools.only || strcmp(a->tools.only, b->tools.only) == 0);
 }
 
 /* With the lock held. */
@@ -75,15 +80,20 @@ static void keep(struct rv_constraint_shelf *shelf, const struct rv_grammar_sour
 {
     struct kept *oldest = &shelf->kept[0];
     char *text = rv_strndup(source->text ? source->text : "", source->len);
+    char *only = source->tools.only ? rv_strdup(source->tools.only) : NULL;
 
     for (size_t i = 1; i < N_KEPT; i++)
         if (shelf->kept[i].used < oldest->used)
             oldest = &shelf->kept[i];
-    if (!text)
+    if (!text || (source->tools.only && !only)) {
+        rv_free(text);
+        rv_free(only);
         return;
+    }
     drop(oldest);
     *oldest = (struct kept){.source = *source, .grammar = rv_grammar_ref(grammar), .used = ++shelf->clock};
     oldest->source.text = text;
+    oldest->source.tools.only = only;
 }
 
 static ruvllm_status read_params(const struct ruvllm_generate_params *p, struct rv_grammar_source *source,
@@ -95,7 +105,8 @@ static ruvllm_status read_params(const struct ruvllm_generate_params *p, struct 
     } wishes[] = {{"grammar", p->grammar, RV_GRAMMAR_GBNF},
                   {"regex", p->regex, RV_GRAMMAR_REGEX},
                   {"json_schema", p->json_schema, RV_GRAMMAR_JSON_SCHEMA},
-                  {"json_object", p->json_object ? "" : NULL, RV_GRAMMAR_JSON_OBJECT}};
+                  {"json_object", p->json_object ? "" : NULL, RV_GRAMMAR_JSON_OBJECT},
+                  {"tools", p->tools, RV_GRAMMAR_TOOLS}};
     int n = 0;
 
     *source = (struct rv_grammar_source){.thought = RV_GRAMMAR_NO_THOUGHT};
@@ -127,6 +138,15 @@ ruvllm_status rv_constraint_find(struct rv_constraint_shelf *shelf, const struct
     *out = NULL;
     if (rc || !name)
         return rc;
+    if (source.kind == RV_GRAMMAR_TOOLS) {
+        if (!shelf->style)
+            return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
+                                "the model's chat template has no place for tools");
+        source.tools = (struct rv_tool_grammar_wish){.style = shelf->style,
+                                                     .must_call = params->must_call_tool || params->tool_name,
+                                                     .is_single = params->one_tool_call || params->tool_name,
+                                                     .only = params->tool_name};
+    }
     pthread_mutex_lock(&shelf->lock);
     if (!shelf->trie)
         rc = rv_token_trie_new(&shelf->trie, shelf->vocab, err);

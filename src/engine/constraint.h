@@ -12,9 +12,9 @@
 
 struct rv_constraint_shelf;
 
-/* The vocabulary is borrowed. */
+/* The vocabulary is borrowed. `tools`: how the model calls tools; NULL: it does not. */
 RV_CHECKED ruvllm_status rv_constraint_shelf_new(struct rv_constraint_shelf **out, const struct rv_vocab *vocab,
-                                                 struct ruvllm_error *err);
+                                                 const struct rv_tool_style *tools, struct ruvllm_error *err);
 void rv_constraint_shelf_free(struct rv_constraint_shelf *shelf);
 /*
  * The grammar that `params` ask for, with a reference for the caller; NULL when they ask for none. More than one at

@@ -150,9 +150,9 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
     m->quantization = rv_gguf_file_main_type(m->file);
     rc = rv_vocab_loader_open(m->file, &m->vocab, err);
     if (!rc)
-        rc = rv_constraint_shelf_new(&m->constraints, m->vocab, err);
-    if (!rc)
         rc = load_template(m, params, err);
+    if (!rc)
+        rc = rv_constraint_shelf_new(&m->constraints, m->vocab, rv_tool_style_of(m->template_source), err);
     if (rc)
         return rc;
     rc = rv_backend_choose(m, params, &reason);

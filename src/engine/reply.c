@@ -58,6 +58,8 @@ static ruvllm_status allocate(struct rv_reply *reply, const struct ruvllm_genera
     rc = rv_sampler_new(&reply->sampler, p, reply->n_vocab, err);
     if (!rc)
         rc = rv_text_stream_new(&reply->stream, reply->vocab, p->stop, p->n_stop, err);
+    if (!rc && p->tools) // the grammar lets no control token through but the marks of a call
+        rv_text_stream_show_control(reply->stream);
     if (!rc)
         rc = rv_text_stream_reserve(reply->stream, reply->max, err);
     return rc;

@@ -94,7 +94,7 @@ static void write_start(struct rv_syntax *s, enum rv_grammar_thought thought, in
 }
 
 ruvllm_status rv_grammar_write(struct rv_syntax *syntax, const struct rv_grammar_source *source,
-                               struct ruvllm_error *err)
+                               const struct rv_vocab *vocab, struct ruvllm_error *err)
 {
     ruvllm_status rc = RUVLLM_OK;
     int32_t body = 0;
@@ -114,6 +114,9 @@ ruvllm_status rv_grammar_write(struct rv_syntax *syntax, const struct rv_grammar
         break;
     case RV_GRAMMAR_JSON_OBJECT:
         rc = rv_json_schema_any_object(syntax, &body, err);
+        break;
+    case RV_GRAMMAR_TOOLS:
+        rc = rv_tool_grammar_write(syntax, source->text, source->len, &source->tools, vocab, &body, err);
         break;
     }
     if (!rc)
@@ -180,7 +183,7 @@ ruvllm_status rv_grammar_new(struct rv_grammar **out, const struct rv_grammar_so
 
     *out = NULL;
     rv_syntax_init(&syntax);
-    rc = rv_grammar_write(&syntax, source, err);
+    rc = rv_grammar_write(&syntax, source, trie->vocab, err);
     if (!rc)
         rc = rv_grammar_new_from(out, &syntax, trie, err);
     rv_syntax_release(&syntax);

@@ -13,12 +13,14 @@
 
 #include "sample/syntax.h"
 #include "sample/token_trie.h"
+#include "sample/tool_grammar.h"
 
 enum rv_grammar_kind {
     RV_GRAMMAR_GBNF,        // gbnf.h
     RV_GRAMMAR_REGEX,       // regex.h: the whole answer matches it
     RV_GRAMMAR_JSON_SCHEMA, // json_schema.h
     RV_GRAMMAR_JSON_OBJECT, // any JSON object; there is no text
+    RV_GRAMMAR_TOOLS,       // tool_grammar.h
 };
 
 /* Whether the model may think before the part that has a shape. */
@@ -33,6 +35,7 @@ struct rv_grammar_source {
     const char *text;
     size_t len;
     enum rv_grammar_thought thought;
+    struct rv_tool_grammar_wish tools; // of that kind
 };
 
 struct rv_grammar;
@@ -49,9 +52,9 @@ RV_CHECKED ruvllm_status rv_grammar_new_from(struct rv_grammar **out, const stru
                                              const struct rv_token_trie *trie, struct ruvllm_error *err);
 struct rv_grammar *rv_grammar_ref(struct rv_grammar *grammar);
 void rv_grammar_unref(struct rv_grammar *grammar);
-/* Writes the source's rules, beginning with rule 0, into an empty syntax. */
+/* Writes the source's rules, beginning with rule 0, into an empty syntax. `vocab` may be NULL (tool_grammar.h). */
 RV_CHECKED ruvllm_status rv_grammar_write(struct rv_syntax *syntax, const struct rv_grammar_source *source,
-                                          struct ruvllm_error *err);
+                                          const struct rv_vocab *vocab, struct ruvllm_error *err);
 
 /* Takes a reference. Everything it needs is allocated here. */
 RV_CHECKED ruvllm_status rv_grammar_matcher_new(struct rv_grammar_matcher **out, struct rv_grammar *grammar,

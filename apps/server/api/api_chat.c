@@ -4,6 +4,7 @@
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
 #include "server/api/api_shape.h"
+#include "server/api/api_tools.h"
 #include "server/api/api_trivial.h"
 
 enum { MAX_TOP_LOGPROBS = 20 };
@@ -46,13 +47,17 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_chat_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {
-        chat_fields,           rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-        rv_api_adapter_fields, rv_api_shape_fields};
+    static const struct rv_api_field *const tables[] = {chat_fields,
+                                                        rv_api_sampling_fields,
+                                                        rv_api_sampling_serving_fields,
+                                                        rv_api_sampling_harmless_fields,
+                                                        rv_api_adapter_fields,
+                                                        rv_api_shape_fields,
+                                                        rv_api_tools_fields};
 
-    rv_api_fields_only(body, tables, 6);
+    rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
-    rv_api_input_messages(body, "messages", RV_API_DIALECT_CHAT, NULL, request);
+    rv_api_input_messages(body, "messages", RV_API_DIALECT_TOOLS, NULL, request);
     rv_api_sampling_read(body, request);
     rv_api_sampling_serving(body, request);
     rv_api_sampling_max_tokens(body, "max_tokens", request);
@@ -61,6 +66,7 @@ void rv_api_chat_read(struct rv_api_fields *body, struct rv_api_request *request
     rv_api_sampling_n(body, request);
     read_logprobs(body, &request->params);
     rv_api_shape_read(body, request);
+    rv_api_tools_read(body, request);
 }
 
 void rv_api_template_read(struct rv_api_fields *body, struct rv_api_request *request)

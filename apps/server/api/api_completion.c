@@ -37,9 +37,9 @@ void rv_api_completion_read(struct rv_api_fields *body, struct rv_api_request *r
 {
     static const struct rv_api_field *const tables[] = {
         completion_fields,     rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-        rv_api_adapter_fields, rv_api_shape_fields};
+        rv_api_adapter_fields, rv_api_shape_fields,    rv_api_sampling_no_tools_fields};
 
-    rv_api_fields_only(body, tables, 6);
+    rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
     rv_api_input_prompts(body, "prompt", 0, request);
     rv_api_sampling_read(body, request);

@@ -61,9 +61,9 @@ void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *req
 {
     static const struct rv_api_field *const tables[] = {
         response_fields,       rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-        rv_api_adapter_fields, rv_api_shape_fields};
+        rv_api_adapter_fields, rv_api_shape_fields,    rv_api_sampling_no_tools_fields};
 
-    rv_api_fields_only(body, tables, 6);
+    rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
     rv_api_fields_string(body, "instructions", 0, SIZE_MAX, &request->instructions);
     read_input(body, request);
