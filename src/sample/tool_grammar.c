@@ -9,7 +9,7 @@
 
 #include <yyjson.h>
 
-enum { MAX_TOOLS = 128, MAX_NAME = 64 };
+enum { MAX_TOOLS = 128, MAX_NAME = 64, MAX_CALLS = 16 }; // calls of one answer
 
 struct writer {
     struct rv_syntax *syntax;
@@ -157,7 +157,7 @@ static int32_t write_calls(struct writer *w, int32_t call)
     if (!is_single) {
         rv_syntax_add(s, more, text(w, style->separator));
         rv_syntax_add(s, more, rv_syntax_call(s, one));
-        rv_syntax_add(s, all, rv_syntax_repeat(s, more, 0, -1));
+        rv_syntax_add(s, all, rv_syntax_repeat(s, more, 0, MAX_CALLS - 1));
     }
     if (style->is_list) {
         rv_syntax_add(s, all, text(w, "]"));

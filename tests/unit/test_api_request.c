@@ -107,11 +107,14 @@ static void wrong_messages_are_named(void **state)
         {"[{\"role\":\"user\",\"content\":\"a\\u0000b\"}]", "messages[0].content"},
         {"[{\"role\":\"king\",\"content\":\"x\"}]", "messages[0].role"},
         {"[{\"role\":1,\"content\":\"x\"}]", "messages[0].role"},
-        {"[{\"role\":\"tool\",\"content\":\"x\",\"tool_call_id\":\"1\"}]", "messages[0].role"},
+        {"[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role"},
+        {"[{\"role\":\"tool\",\"content\":\"x\"}]", "messages[0].tool_call_id"},
+        {"[{\"role\":\"user\",\"content\":\"x\",\"tool_call_id\":\"1\"}]", "messages[0].tool_call_id"},
+        {"[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}]", "messages[0].tool_calls"},
         {"[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role"},
         {"[{\"role\":\"user\",\"content\":\"x\",\"name\":\"bob\"}]", "messages[0].name"},
         {"[{\"role\":\"user\",\"content\":\"x\",\"mood\":\"bad\"}]", "messages[0].mood"},
-        {"[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[{}]}]", "messages[0].tool_calls"},
+        {"[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[{}]}]", "messages[0].tool_calls[0].id"},
         {"[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
          "\"image_url\":{\"url\":\"x\"}}]}]",
          "messages[1].content[0].type"},
@@ -296,8 +299,8 @@ static void every_unsupported_field_is_named(void **state)
         enum rv_api_kind kind;
         const char *field, *value;
     } rows[] = {
-        {RV_API_CHAT, "tools", "[{\"type\":\"function\"}]"},
-        {RV_API_CHAT, "tool_choice", "\"required\""},
+        {RV_API_COMPLETION, "tools", "[{\"type\":\"function\"}]"},
+        {RV_API_COMPLETION, "tool_choice", "\"required\""},
         {RV_API_CHAT, "functions", "[{}]"},
         {RV_API_CHAT, "function_call", "{\"name\":\"f\"}"},
         {RV_API_CHAT, "modalities", "[\"text\",\"audio\"]"},
