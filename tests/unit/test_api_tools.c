@@ -81,6 +81,16 @@ static void what_is_wrong_is_named(void **state)
     body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"regex\":\"a\"", "tools");
     body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"logprobs\":true", "logprobs");
     body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"session\":\"s\"", "session");
+    body_refused(RV_API_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
+                 "messages[0].tool_call_id");
+    body_refused(RV_API_TEMPLATE, "{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
+                 "messages[0].role");
+    body_refused(RV_API_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_call_id\":\"1\"}]}",
+                 "messages[0].tool_call_id");
+    body_refused(RV_API_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}]}",
+                 "messages[0].tool_calls");
     body_refused(RV_API_CHAT,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":"
                  "{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}",
