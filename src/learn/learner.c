@@ -218,6 +218,8 @@ ruvllm_status rv_learner_teach(struct rv_learner *learner, const char *tenant, c
     else if (!rv_learner_tenant_was_done(t, lesson->kind, about(lesson), lesson->score, result))
         rc = teach(learner, t, lesson, result, err);
     rv_learner_tenant_leave(learner, t);
+    if (!rc && lesson->kind == RV_STORE_EVENT_VOTE)
+        rv_reasoning_bank_note(learner->bank, lesson->lesson.good, lesson->score, result->seq);
     return rc;
 }
 
@@ -234,8 +236,6 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
                             "there is no such answer, or it is too old to learn from");
     lesson.generation = trace->generation;
     rc = rv_learner_teach(learner, tenant, &lesson, result, err);
-    if (!rc)
-        rv_reasoning_bank_note(learner->bank, trace, score, result->seq);
     rv_trace_unref(trace);
     return rc;
 }
