@@ -3,8 +3,9 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "engine/session.h"
-#include "kernels/vec.h"
+#include "learn/first_text.h"
 #include "learn/anchors_store.h"
+#include "learn/learner_study.h"
 #include "learn/whitening_store.h"
 
 #include <inttypes.h>
@@ -22,6 +23,7 @@ void rv_engine_learn_free(struct rv_engine_learn *learn)
     rv_learner_free(atomic_load(&learn->learner));
     rv_trace_ring_free(learn->first);
     rv_head_gradient_release(&learn->gradient);
+    rv_engine_memory_release(&learn->memory);
     rv_free(learn);
 }
 
@@ -35,7 +37,54 @@ ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learne
                                "this engine does not learn: it was not asked to");
 }
 
+/* Two changes below the head, as one number; 0: there is none. */
+static uint64_t mix_layers(uint64_t named, uint64_t deep)
+{
+    return named && deep ? (named ^ deep * 0x9E3779B97F4A7C15u) | 1 : named + deep;
+}
+
+ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
+                                     struct ruvllm_error *err)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
+    struct rv_adapter *deep;
+    uint64_t own;
+    int64_t generation;
+    ruvllm_status rc;
+
+    if (!learner)
+        return RUVLLM_OK;
+    rc = rv_learner_deep(learner, tenant, &deep, &own, &generation, err);
+    rv_adapter_unref(deep);
+    *layers = mix_layers(*layers, own);
+    return rc;
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
+
+/* What the tenant has learned, at the head and below it, of one generation. */
+static ruvllm_status take_learned(struct rv_learner *learner, const char *tenant, struct rv_job *job,
+                                  int64_t *generation, struct ruvllm_error *err)
+{
+    uint64_t layers = 0;
+    int64_t of = -1;
+    ruvllm_status rc = RUVLLM_OK;
+
+    while (!rc && of != *generation) { // again when an event came in between
+        rv_adapter_unref(job->learned);
+        rv_adapter_unref(job->deep);
+        rv_memory_unref(job->memory);
+        job->learned = job->deep = NULL;
+        job->memory = NULL;
+        rc = rv_learner_current(learner, tenant, &job->learned, &job->memory, generation, err);
+        if (!rc)
+            rc = rv_learner_deep(learner, tenant, &job->deep, &layers, &of, err);
+    }
+    if (!rc)
+        job->request.scope.adapter_layers = mix_layers(job->ticket.layers, layers);
+    return rc;
+}
 
 ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                     struct ruvllm_error *err)
@@ -52,8 +101,12 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
                       err);
     if (rc)
         return rc;
+    job->trace->has_adapters = job->ticket.n > 0;
+    rc = rv_trace_set_prompt(job->trace, job->tokens, job->request.n_prompt, err);
+    if (rc)
+        return rc;
     /* Answers go on while the store is away: without what was learned, and the answer says so by its generation. */
-    if (learner && rv_learner_current(learner, tenant, &job->learned, &generation, &trouble))
+    if (learner && take_learned(learner, tenant, job, &generation, &trouble))
         rv_log(RUVLLM_LOG_WARN, "answering without what was learned: %s", trouble.message);
     job->trace->generation = generation;
     rv_reply_response(job->reply)->learned_generation = generation;
@@ -64,21 +117,35 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
 
 void rv_engine_learn_join(struct rv_job *job)
 {
+    const struct rv_adapter *learned[] = {job->deep, job->learned};
     struct rv_adapter_mix *mix = &job->request.mix;
 
-    if (!job->learned)
-        return;
-    mix->adapters[mix->n_adapters] = job->learned;
-    mix->weights[mix->n_adapters] = 1;
-    mix->n_adapters++;
+    for (size_t i = 0; i < sizeof(learned) / sizeof(learned[0]); i++) {
+        if (!learned[i])
+            continue;
+        mix->adapters[mix->n_adapters] = learned[i];
+        mix->weights[mix->n_adapters] = 1;
+        mix->n_adapters++;
+    }
+}
+
+const float *rv_engine_learn_recall(struct ruvllm_engine *engine, struct rv_job *job, const float *state, float *row)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+
+    return job->memory ? rv_engine_memory_mix(&learn->memory, job, state, row, (size_t)engine->model->hparams.n_vocab)
+                       : row;
 }
 
 void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, const float *state, const float *logits,
                              int32_t token)
 {
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    int32_t row = job->trace->n_rows;
 
     rv_head_gradient_capture(&learn->gradient, job->trace, state, logits, job->temperature, token);
+    if (job->trace->n_rows > row)
+        job->trace->is_recalled[row] = logits == learn->memory.logits;
 }
 
 void rv_engine_learn_keep(struct ruvllm_engine *engine, struct rv_job *job)
@@ -129,21 +196,19 @@ static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvll
 
 /* What the model's own texts leave behind. */
 struct first {
-    float *states; // of all tokens
-    size_t n;
-    struct rv_anchors anchors; // some of them, with what was likely there
+    struct rv_first_text text;
+    struct rv_anchors anchors;
 };
 
 /* Appends what a text that was written left. */
-static void take_states(struct rv_engine_learn *learn, uint64_t id, size_t dims, struct first *first)
+static void take_states(struct rv_engine_learn *learn, uint64_t id, struct first *first)
 {
     struct rv_trace *trace = rv_trace_ring_find(learn->first, id, NULL);
 
-    for (size_t j = 0; trace && j < (size_t)trace->n_rows * dims; j++)
-        first->states[first->n * dims + j] = rv_vec_from_bf16(trace->states[j]);
-    first->n += trace ? (size_t)trace->n_rows : 0;
-    if (trace)
+    if (trace) {
+        rv_first_text_add(&first->text, trace);
         rv_anchors_add(&first->anchors, trace, 1);
+    }
     rv_trace_unref(trace);
 }
 
@@ -165,7 +230,7 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
         ruvllm_status each = wait_for(e, ids[i], rc ? &late : err); // also after a failure: nobody else reads them
 
         if (!each)
-            take_states(learn, ids[i], (size_t)e->model->hparams.n_embd, first);
+            take_states(learn, ids[i], first);
         rc = rc ? rc : each;
     }
     return rc;
@@ -191,22 +256,20 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
                                 const struct ruvllm_learn_params *params, struct rv_whitening *whitening,
                                 struct rv_anchors *anchors, struct ruvllm_error *err)
 {
-    size_t dims = (size_t)e->model->hparams.n_embd;
-    struct first first = {.states = rv_realloc_array(NULL, (size_t)FIRST_TEXTS * FIRST_TOKENS * dims, sizeof(float))};
-    ruvllm_status rc;
+    int32_t dims = e->model->hparams.n_embd;
+    struct first first = {0};
+    ruvllm_status rc = rv_first_text_init(&first.text, (size_t)FIRST_TEXTS * FIRST_TOKENS, dims, err);
 
-    if (!first.states)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate states of %zu numbers", dims);
-    rc = rv_anchors_init(&first.anchors, (int32_t)dims, err);
+    if (!rc)
+        rc = rv_anchors_init(&first.anchors, dims, err);
     if (!rc)
         rc = write_texts(e, learn, params, &first, err);
     if (!rc && !whitening->directions)
-        rc = rv_whitening_init(whitening, first.states, first.n, (int32_t)dims, err);
-    rv_free(first.states);
+        rc = rv_first_text_measure(&first.text, whitening, err);
+    rv_first_text_release(&first.text);
     if (rc)
         rv_anchors_release(&first.anchors);
-    else
-        *anchors = first.anchors;
+    *anchors = first.anchors;
     return rc;
 }
 
@@ -242,7 +305,8 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
                                        .store = params->store,
                                        .model = model,
                                        .rank = params->rank,
-                                       .trace_bytes = params->trace_bytes};
+                                       .trace_bytes = params->trace_bytes,
+                                       .tenant_bytes = params->tenant_bytes};
     struct rv_whitening whitening = {0};
     struct rv_anchors anchors = {0};
     struct rv_learner *learner;
@@ -257,7 +321,7 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
     if (!rc && !params->no_background) {
-        rc = rv_learner_study(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
+        rc = rv_learner_study_start(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
         if (rc)
             rv_learner_free(learner);
     }
@@ -284,6 +348,9 @@ ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct r
     if (!learn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what learning needs");
     rc = rv_head_gradient_init(&learn->gradient, &engine->model->manifest, &engine->model->hparams, err);
+    if (!rc)
+        rc = rv_engine_memory_init(&learn->memory, (size_t)engine->model->hparams.n_embd,
+                                   (size_t)engine->model->hparams.n_vocab, err);
     if (!rc)
         rc = rv_trace_ring_new(&learn->first, FIRST_BYTES, err);
     if (!rc && !atomic_compare_exchange_strong(&engine->learn, &none, learn))

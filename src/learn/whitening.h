@@ -19,6 +19,7 @@ struct rv_whitening {
     float *variances;  // of each, the largest first
     float rest;        // of every other direction
     float ridge;       // added to all: 2 % of the mean variance
+    float radius;      // of keys in whitened coordinates, see memory_radius.h; 0: not measured
 };
 
 /* `states` are n rows of n_dims; at least one, all finite (else INVALID). The same rows give the same bits. */
@@ -31,5 +32,7 @@ void rv_whitening_apply(const struct rv_whitening *whitening, float *row);
 /* out = row C, with the ridge and not normed: row . out is what the row's inner products with ordinary states square
  * to. */
 void rv_whitening_metric(const struct rv_whitening *whitening, const float *row, float *out);
+/* row becomes row C^-1/2: in these coordinates the model's states lie equally far in all directions. */
+void rv_whitening_root(const struct rv_whitening *whitening, float *row);
 
 #endif

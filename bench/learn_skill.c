@@ -1,0 +1,186 @@
+#include "learn_skill.h"
+
+#include "kernels/vec.h"
+
+#include <string.h>
+
+const char *skill_word(const char *model)
+{
+    static const struct {
+        const char *model, *word;
+    } words[] = {{"stories260K", "happy"}, {"stories15M", "happy"}, {"minimind2-26m", "example"}};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(words[i].model, model) == 0)
+            return words[i].word;
+    }
+    return NULL;
+}
+
+static void begin_study(struct skill *skill, int32_t rank)
+{
+    struct lab *lab = skill->lab;
+    struct rv_tick_config config = {.manifest = &lab->model->manifest,
+                                    .hparams = &lab->model->hparams,
+                                    .whitening = &lab->whitening,
+                                    .anchors = &lab->anchors,
+                                    .rank = rank,
+                                    .budget = RV_TICK_BUDGET};
+    struct ruvllm_error err;
+
+    skill->n_votes = 0;
+    if (rv_tick_init(&skill->tick, &config, &err) || rv_study_new(&skill->study, &lab->whitening, 8 << 20, &err))
+        lab_die("study", &err);
+}
+
+static void end_study(struct skill *skill)
+{
+    rv_tick_release(&skill->tick);
+    rv_study_unref(skill->study);
+}
+
+void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t rank, int32_t n_others)
+{
+    *skill = (struct skill){.lab = lab, .word = word};
+    if (!word)
+        lab_die("no word is known that this model could be taught", NULL);
+    skill->prompts = lab_write_texts(lab, SKILL_TAUGHT + SKILL_UNSEEN, SKILL_PROMPT);
+    skill->others = lab_write_texts(lab, n_others, LAB_TEXT);
+    skill->others_nll = lab_texts_nll(lab, NULL, &skill->others);
+    skill->learner = lab_new_learner(lab, rank);
+    begin_study(skill, rank);
+    for (int i = 0; i < SKILL_AT_ONCE; i++)
+        skill->traces[i] = lab_new_trace(lab, SKILL_ANSWER);
+}
+
+void skill_end(struct skill *skill)
+{
+    for (int i = 0; i < SKILL_AT_ONCE; i++)
+        rv_trace_unref(skill->traces[i]);
+    rv_tenant_learner_free(skill->learner);
+    end_study(skill);
+    lab_free_texts(&skill->prompts);
+    lab_free_texts(&skill->others);
+}
+
+void skill_restart(struct skill *skill, int32_t rank)
+{
+    rv_tenant_learner_free(skill->learner);
+    skill->learner = lab_new_learner(skill->lab, rank);
+    end_study(skill);
+    begin_study(skill, rank);
+}
+
+/* What the background loop does. */
+static void work(struct skill *skill)
+{
+    struct rv_rehearsal_answer *answers[2 * RV_REHEARSAL_MAX];
+    size_t n = rv_rehearsal_take(&skill->study->rehearsal, answers);
+    struct rv_tenant_learner *learner = skill->learner;
+    struct rv_tick_result result;
+    struct ruvllm_error err;
+
+    rv_tick_begin(&skill->tick, &learner->now.adapter);
+    if (rv_tick_run(&skill->tick, skill->study, answers, n, learner->now.mean, INT64_MAX, &result, &err))
+        lab_die("tick", &err);
+    if ((result.verdict == RV_TICK_ACCEPTED || result.verdict == RV_TICK_HALVED) &&
+        rv_tenant_learner_tick(learner, &skill->tick.made, learner->now.generation, result.kl, &err))
+        lab_die("tick", &err);
+    for (size_t i = 0; i < n; i++)
+        rv_rehearsal_unref(answers[i]);
+}
+
+void skill_vote(struct skill *skill, const struct rv_trace *trace, double score)
+{
+    struct rv_tenant_learner *learner = skill->learner;
+    struct ruvllm_error err;
+    double advantage = score - learner->now.mean;
+    int64_t since;
+
+    lab_vote(learner, trace, score);
+    if (learner->now.flood.n_paused == 0 &&
+        rv_rehearsal_add(&skill->study->rehearsal, trace, score, advantage, learner->now.generation, &err))
+        lab_die("rehearsal", &err);
+    if (rv_flood_rings(&learner->now.flood, &since)) {
+        if (rv_tenant_learner_pause(learner, since, &err))
+            lab_die("pause", &err);
+        rv_rehearsal_drop_after(&skill->study->rehearsal, since);
+    }
+    if (++skill->n_votes % RV_BACKGROUND_EVERY == 0)
+        work(skill);
+}
+
+static void set_gradients(struct rv_trace *trace, float value)
+{
+    size_t n = (size_t)trace->n_rows * (size_t)trace->n_dims;
+
+    for (size_t i = 0; i < n; i++)
+        trace->gradients[i] = rv_vec_to_bf16(value);
+}
+
+static void vote(struct skill *skill, enum skill_teacher teacher, double rate, struct rv_trace *trace,
+                 const int32_t *tokens)
+{
+    double score = lab_has_word(skill->lab, tokens, SKILL_ANSWER, skill->word);
+
+    if (teacher == SKILL_SHUFFLED)
+        score = rv_rng_uniform(&skill->lab->rng) < rate;
+    if (teacher == SKILL_CONSTANT)
+        set_gradients(trace, (float)score * 0.01f);
+    skill_vote(skill, trace, score);
+}
+
+void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n)
+{
+    int32_t tokens[SKILL_AT_ONCE][SKILL_PROMPT + SKILL_ANSWER];
+
+    for (int done = 0; done < n; done += SKILL_AT_ONCE) {
+        struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
+        int32_t n_now = n - done < SKILL_AT_ONCE ? n - done : SKILL_AT_ONCE;
+        struct lab_answer answers[SKILL_AT_ONCE];
+
+        for (int32_t i = 0; i < n_now; i++) {
+            uint64_t prompt = rv_rng_below(&skill->lab->rng, SKILL_TAUGHT);
+
+            memcpy(tokens[i], skill->prompts.tokens + prompt * SKILL_PROMPT, SKILL_PROMPT * sizeof(int32_t));
+            answers[i] = (struct lab_answer){.tokens = tokens[i], .adapter = adapter, .trace = skill->traces[i]};
+        }
+        lab_generate(skill->lab, answers, n_now, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
+        for (int32_t i = 0; i < n_now; i++)
+            vote(skill, teacher, rate, skill->traces[i], tokens[i] + SKILL_PROMPT);
+        rv_adapter_unref(adapter);
+    }
+}
+
+double skill_rate(struct skill *skill, bool is_base, int n)
+{
+    struct rv_adapter *adapter = is_base ? NULL : lab_publish(skill->lab, &skill->learner->now.adapter);
+    int32_t tokens[LAB_SEQS][SKILL_PROMPT + SKILL_ANSWER];
+    int n_found = 0;
+
+    for (int done = 0; done < n; done += LAB_SEQS) {
+        int32_t n_now = n - done < LAB_SEQS ? n - done : LAB_SEQS;
+        struct lab_answer answers[LAB_SEQS];
+
+        for (int32_t i = 0; i < n_now; i++) {
+            int prompt = SKILL_TAUGHT + (done + i) % SKILL_UNSEEN;
+
+            memcpy(tokens[i], skill->prompts.tokens + prompt * SKILL_PROMPT, SKILL_PROMPT * sizeof(int32_t));
+            answers[i] = (struct lab_answer){.tokens = tokens[i], .adapter = adapter};
+        }
+        lab_generate(skill->lab, answers, n_now, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
+        for (int32_t i = 0; i < n_now; i++)
+            n_found += lab_has_word(skill->lab, tokens[i] + SKILL_PROMPT, SKILL_ANSWER, skill->word);
+    }
+    rv_adapter_unref(adapter);
+    return (double)n_found / n;
+}
+
+double skill_self(struct skill *skill)
+{
+    struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
+    double now = lab_texts_nll(skill->lab, adapter, &skill->others);
+
+    rv_adapter_unref(adapter);
+    return now / skill->others_nll - 1;
+}
