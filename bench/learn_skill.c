@@ -125,8 +125,11 @@ static void vote(struct skill *skill, enum skill_teacher teacher, double rate, s
 
     if (teacher == SKILL_SHUFFLED)
         score = rv_rng_uniform(&skill->lab->rng) < rate;
-    if (teacher == SKILL_CONSTANT)
+    if (teacher == SKILL_CONSTANT) { // votes alone: what goes over answers again has gradients of its own
         set_gradients(trace, (float)score * 0.01f);
+        lab_vote(skill->learner, trace, score);
+        return;
+    }
     skill_vote(skill, trace, score);
 }
 
