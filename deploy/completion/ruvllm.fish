@@ -114,6 +114,7 @@ complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l adapter -x -d 'Answ
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l adapter-cache -x -a '(__fish_complete_directories)' -d 'Keep adapters that memory has no room for in this folder, which no other server may use; it is emptied at start'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l learn -d 'Learn from feedback (/v1/feedback): a tenant\'s votes change its next answers; a model that is opened for the first time writes some text of its own before, which takes seconds to minutes'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l learn-rank -x -d 'How many directions a tenant\'s feedback may change, 1 to 8'
+complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l votes-per-minute -x -d 'How many votes a key may give in a minute; 0 is no limit'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l kv-bytes -x -d 'Memory for keys and values of all conversations, such as 2G'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l kv-cold -x -a 'q4 q8 f16' -d 'Precision of a conversation\'s oldest part: q4, q8, or f16 to keep everything'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l spill-dir -x -a '(__fish_complete_directories)' -d 'Folder for keys and values of answers that have to give way to others, in a file without a name, one a loaded model'
