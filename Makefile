@@ -1,7 +1,8 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora bench-store server-load parity kv-random store-kill learn-outage install deb clean
+	bench-serve bench-lora bench-spec bench-learn bench-store server-load schema-campaign parity kv-random store-kill \
+	learn-outage install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -33,6 +34,7 @@ help:
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
+	@echo '    make schema-campaign  1000 random schemas on each of three models, judged by ajv'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
 	@echo 'Figures and installation:'
@@ -41,6 +43,8 @@ help:
 	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
 	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
 	@echo '    make bench-lora    what adapters cost a step, beside llama.cpp'
+	@echo '    make bench-spec    tokens a second with guessing ahead, over those without'
+	@echo '    make bench-learn   what feedback gains and what it costs; ROWS=1,2 MODELS=... SEEDS=3 (about an hour)'
 	@echo '    make bench-store   events into the store: how many a second, how soon acknowledged'
 	@echo '    make install       to PREFIX (/usr/local)'
 	@echo '    make deb           Debian packages for any machine like this one, in build/package'
@@ -101,6 +105,13 @@ bench-serve: build
 bench-lora: build
 	python3 scripts/bench_lora.py
 
+bench-spec: build
+	for case in copy free; do build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case; done
+	build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf draft $(MODELS_DIR)/stories15M-q8_0.gguf
+
+bench-learn: build
+	python3 scripts/bench_learn.py $(if $(ROWS),--rows $(ROWS)) $(if $(MODELS),--models $(MODELS)) --seeds $(or $(SEEDS),3)
+
 bench-store: build
 	build/release/bench/bench_store build/bench-store.db
 	XDG_STATE_HOME=$(CURDIR)/build/state RUVLLM_TEST_POSTGRES_FSYNC=1 python3 tests/support/with_postgres.py run sh -c \
@@ -108,6 +119,11 @@ bench-store: build
 
 parity: build
 	ctest --preset release -L slow
+
+SCHEMAS ?= 1000
+schema-campaign: build
+	RUVLLM=build/release/apps/cli/ruvllm RUVLLM_DEPS_DIR=$(patsubst %/models,%,$(MODELS_DIR)) RUVLLM_MODELS_DIR=$(MODELS_DIR) \
+	    node tests/server/schema_campaign.mjs $(SCHEMAS)
 
 # One after the other: each wants the machine for itself. All are run, then the first failure is told.
 server-load: build

@@ -1,402 +1,47 @@
 /*
- * What votes gain and what they cost elsewhere, on a real model, by the code the engine learns with. Always pairs: the
- * gain, and `self`, by how much the likelihood of text that the model itself wrote falls.
+ * What feedback gains and what it costs elsewhere, on a real model, by the code the engine learns with: one row of the
+ * table in docs/internals/bench-learn.md, with one seed. Always pairs: the gain, and `self`, by how much the likelihood
+ * of text that the model itself wrote falls.
  *
- *     bench_learn MODEL 1 [events [seed]]              one vote on an answer of 48 tokens
- *     bench_learn MODEL 2 RANK [votes [seed [word]]]   a skill from votes alone: answers that contain the word
- *     bench_learn MODEL 16 RANK [votes [seed [word]]]  its control: the same votes, shuffled
- *     bench_learn MODEL 12                             microseconds of computing for a vote, by length of the answer
+ *     bench_learn MODEL ROW [SEED [short [EXTRA]]]
  *
- * Rows are numbered as in docs/internals/learn.md; figures are printed as learn.<row>.<what>.<model>=value.
+ * `short` (or `long`) takes seconds and ends with status 1 when a bound is missed that only broken code misses.
+ * scripts/bench_learn.py runs all rows with several seeds. Lines are described in learn_figure.h.
  */
-#include "ruvllm.h"
+#include "learn_common.h"
 
-#include "base/clock.h"
-#include "base/rng.h"
-#include "engine/model.h"
-#include "kernels/vec.h"
-#include "learn/head_gradient.h"
-#include "learn/tenant_learner.h"
-
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 512, MAX_DIMS = 8192, PROMPT = 12, ANSWER = 48, N_PROMPTS = 400, N_TAUGHT = 300 };
-
-struct lab {
-    struct ruvllm_model *model;
-    const char *name;
-    size_t n_vocab, n_dims;
-    float *head; // n_vocab rows
-    struct rv_head_gradient gradient;
-    struct rv_whitening whitening;
-    const struct rv_vec_ops *ops;
-    struct rv_rng rng;
-    float *logits;
+static const struct {
+    int number;
+    learn_row_fn *run;
+} rows[] = {
+#define ROW(n) {n, learn_row##n},
+#include "learn_rows.inc" // written by the build: a line for each learn_row<N>.c
+#undef ROW
 };
-
-/* Texts the model has written, with the states the head read. */
-struct texts {
-    int32_t n, length;
-    int32_t *tokens;
-    float *states;
-};
-
-static void die(const char *what, const struct ruvllm_error *err)
-{
-    fprintf(stderr, "bench_learn: %s: %s\n", what, err ? err->message : "failed");
-    exit(1);
-}
-
-static void *need(void *memory)
-{
-    if (!memory)
-        die("memory", NULL);
-    return memory;
-}
-
-/* ---- the model ------------------------------------------------------------------------------ */
-
-struct copy {
-    float *to;
-    size_t n_dims;
-};
-
-static void copy_rows(void *user, float *rows, int32_t n_rows)
-{
-    struct copy *copy = user;
-
-    memcpy(copy->to, rows, (size_t)n_rows * copy->n_dims * sizeof(float));
-    copy->to += (size_t)n_rows * copy->n_dims;
-}
-
-/* States after n more tokens, of the last n_out. */
-static void advance(struct lab *lab, const int32_t *tokens, int32_t n, int32_t n_out, float *states)
-{
-    struct copy copy = {.to = states, .n_dims = lab->n_dims};
-    struct ruvllm_error err;
-
-    if (rv_model_advance(lab->model, tokens, n, n_out, RV_DECODER_HIDDEN, copy_rows, &copy, &err))
-        die("forward", &err);
-}
-
-/* Logits of a state under an adapter (NULL: none); the logarithm of the sum of their exponentials. */
-static double read_head(struct lab *lab, const struct rv_head_adapter *adapter, const float *state, float *logits)
-{
-    float changed[MAX_DIMS], change[MAX_DIMS], max = -INFINITY;
-    double sum = 0;
-
-    memcpy(changed, state, lab->n_dims * sizeof(float));
-    if (adapter && adapter->n_pairs) {
-        rv_head_adapter_apply(adapter, state, change);
-        lab->ops->add(changed, change, 1.0f, lab->n_dims);
-    }
-    for (size_t v = 0; v < lab->n_vocab; v++) {
-        logits[v] = lab->ops->dot(lab->head + v * lab->n_dims, changed, lab->n_dims);
-        max = logits[v] > max ? logits[v] : max;
-    }
-    for (size_t v = 0; v < lab->n_vocab; v++)
-        sum += exp((double)(logits[v] - max));
-    return (double)max + log(sum);
-}
-
-static int32_t draw(struct lab *lab, const float *logits, double lse)
-{
-    double mark = rv_rng_uniform(&lab->rng), passed = 0;
-
-    for (size_t v = 0; v < lab->n_vocab; v++) {
-        passed += exp((double)logits[v] - lse);
-        if (passed > mark)
-            return (int32_t)v;
-    }
-    return (int32_t)lab->n_vocab - 1;
-}
-
-/* Goes on from n_prompt tokens with n more, at temperature 1; leaves a trace (NULL: none). */
-static void generate(struct lab *lab, const struct rv_head_adapter *adapter, int32_t *tokens, int32_t n_prompt,
-                     int32_t n, struct rv_trace *trace)
-{
-    float state[MAX_DIMS];
-
-    rv_model_rewind(lab->model, 0);
-    advance(lab, tokens, n_prompt, 1, state);
-    if (trace)
-        trace->n_rows = 0;
-    for (int32_t i = 0; i < n; i++) {
-        double lse = read_head(lab, adapter, state, lab->logits);
-
-        tokens[n_prompt + i] = draw(lab, lab->logits, lse);
-        if (trace)
-            rv_head_gradient_capture(&lab->gradient, trace, state, lab->logits, 1, tokens[n_prompt + i]);
-        if (i + 1 < n)
-            advance(lab, &tokens[n_prompt + i], 1, 1, state);
-    }
-}
-
-static struct texts write_texts(struct lab *lab, int32_t n, int32_t length)
-{
-    struct texts t = {.n = n, .length = length};
-
-    t.tokens = need(calloc((size_t)(n * length), sizeof(*t.tokens)));
-    t.states = need(calloc((size_t)(n * length) * lab->n_dims, sizeof(*t.states)));
-    for (int32_t i = 0; i < n; i++) {
-        int32_t *tokens = t.tokens + i * length;
-
-        tokens[0] = rv_vocab_bos(lab->model->vocab);
-        generate(lab, NULL, tokens, 1, length - 1, NULL);
-        rv_model_rewind(lab->model, 0);
-        advance(lab, tokens, length, length, t.states + (size_t)(i * length) * lab->n_dims);
-    }
-    return t;
-}
-
-static void free_texts(struct texts *t)
-{
-    free(t->tokens);
-    free(t->states);
-}
-
-/* Mean negative log-likelihood of texts from token `from` on. States do not depend on the adapter. */
-static double nll(struct lab *lab, const struct rv_head_adapter *adapter, const struct texts *t, int32_t from)
-{
-    double sum = 0;
-
-    for (int32_t i = 0; i < t->n; i++) {
-        for (int32_t j = from - 1; j + 1 < t->length; j++) {
-            const float *state = t->states + (size_t)(i * t->length + j) * lab->n_dims;
-            double lse = read_head(lab, adapter, state, lab->logits);
-
-            sum += lse - (double)lab->logits[t->tokens[i * t->length + j + 1]];
-        }
-    }
-    return sum / t->n / (t->length - from);
-}
-
-static void open_lab(struct lab *lab, const char *path)
-{
-    struct ruvllm_model_params params = ruvllm_model_params_default();
-    struct ruvllm_error err;
-    struct texts t;
-
-    *lab = (struct lab){.ops = rv_vec_best()};
-    params.n_threads = 1;
-    params.max_context = MAX_TOKENS;
-    if (rv_model_open(&lab->model, path, &params, true, &err))
-        die(path, &err);
-    lab->name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    lab->n_vocab = (size_t)lab->model->hparams.n_vocab;
-    lab->n_dims = (size_t)lab->model->hparams.n_embd;
-    rv_rng_init(&lab->rng, 7);
-    if (rv_head_gradient_init(&lab->gradient, &lab->model->manifest, &lab->model->hparams, &err))
-        die("head", &err);
-    lab->head = need(malloc(lab->n_vocab * lab->n_dims * sizeof(float)));
-    for (size_t v = 0; v < lab->n_vocab; v++)
-        rv_head_gradient_row(&lab->gradient, (int32_t)v, lab->head + v * lab->n_dims);
-    lab->logits = need(malloc(lab->n_vocab * sizeof(float)));
-    t = write_texts(lab, 16, 128);
-    if (rv_whitening_init(&lab->whitening, t.states, (size_t)(t.n * t.length), (int32_t)lab->n_dims, &err))
-        die("whitening", &err);
-    free_texts(&t);
-}
-
-static struct rv_trace *new_trace(const struct lab *lab, int32_t n)
-{
-    struct rv_trace *trace;
-    struct ruvllm_error err;
-
-    if (rv_trace_new(&trace, 1, "", (int32_t)lab->n_dims, n, &err))
-        die("trace", &err);
-    return trace;
-}
-
-static struct rv_tenant_learner *new_learner(const struct lab *lab, int32_t rank)
-{
-    struct rv_tenant_learner *learner;
-    struct ruvllm_error err;
-
-    if (rv_tenant_learner_new(&learner, &lab->whitening, rank, &err))
-        die("learner", &err);
-    return learner;
-}
-
-static void vote(struct rv_tenant_learner *learner, const struct rv_trace *trace, double score)
-{
-    struct rv_tenant_vote made;
-    struct ruvllm_error err;
-
-    if (rv_tenant_learner_weigh(learner, trace, score, &made, &err) || rv_tenant_learner_apply(learner, &made, &err))
-        die("vote", &err);
-    rv_tenant_learner_release_vote(&made);
-}
-
-/* ---- row 1: one vote ------------------------------------------------------------------------ */
-
-static void one_vote(struct lab *lab, int n_events, double score, const char *what)
-{
-    struct texts others = write_texts(lab, 12, 128);
-    struct rv_trace *trace = new_trace(lab, ANSWER);
-    double base = nll(lab, NULL, &others, 1), moved = 0, harm = 0;
-    int n_right = 0;
-
-    for (int e = 0; e < n_events; e++) {
-        struct rv_tenant_learner *learner = new_learner(lab, 2);
-        struct texts asked = write_texts(lab, 1, 16 + ANSWER);
-        double gain;
-
-        generate(lab, NULL, asked.tokens, 16, ANSWER, trace);
-        rv_model_rewind(lab->model, 0);
-        advance(lab, asked.tokens, asked.length, asked.length, asked.states);
-        vote(learner, trace, score);
-        gain = nll(lab, NULL, &asked, 16) - nll(lab, &learner->now.adapter, &asked, 16);
-        moved += gain;
-        n_right += (score > 0.5) == (gain > 0);
-        harm += nll(lab, &learner->now.adapter, &others, 1) / base - 1;
-        rv_tenant_learner_free(learner);
-        free_texts(&asked);
-    }
-    printf("learn.1.%s.dlogp.%s=%+.4f\n", what, lab->name, moved / n_events);
-    printf("learn.1.%s.right.%s=%.3f\n", what, lab->name, (double)n_right / n_events);
-    printf("learn.1.%s.self.%s=%+.5f\n", what, lab->name, harm / n_events);
-    rv_trace_unref(trace);
-    free_texts(&others);
-}
-
-/* ---- row 2: a skill from votes alone -------------------------------------------------------- */
-
-static bool has_word(struct lab *lab, const int32_t *tokens, const char *word)
-{
-    struct ruvllm_error err;
-    char *text;
-    bool found;
-
-    if (ruvllm_detokenize(lab->model, tokens, ANSWER, false, &text, NULL, &err))
-        die("detokenize", &err);
-    found = strstr(text, word) != NULL;
-    ruvllm_free(text);
-    return found;
-}
-
-/* The share of answers to unseen prompts that contain the word. */
-static double success(struct lab *lab, const struct rv_head_adapter *adapter, const struct texts *prompts,
-                      const char *word, int n)
-{
-    int32_t tokens[PROMPT + ANSWER];
-    int n_found = 0;
-
-    for (int i = 0; i < n; i++) {
-        memcpy(tokens, prompts->tokens + (N_TAUGHT + i % (N_PROMPTS - N_TAUGHT)) * PROMPT, PROMPT * sizeof(int32_t));
-        generate(lab, adapter, tokens, PROMPT, ANSWER, NULL);
-        n_found += has_word(lab, tokens + PROMPT, word);
-    }
-    return (double)n_found / n;
-}
-
-struct skill {
-    const char *row; // of the table
-    int32_t rank;
-    int n_votes;
-    uint64_t seed;
-    const char *word;
-    bool is_shuffled; // the scores belong to other answers
-};
-
-static void learn_skill(struct lab *lab, const struct skill *s)
-{
-    struct texts prompts = write_texts(lab, N_PROMPTS, PROMPT), others = write_texts(lab, 20, 128);
-    struct rv_tenant_learner *learner = new_learner(lab, s->rank);
-    struct rv_trace *trace = new_trace(lab, ANSWER);
-    double base = nll(lab, NULL, &others, 1), before = success(lab, NULL, &prompts, s->word, 600);
-    int32_t tokens[PROMPT + ANSWER];
-
-    rv_rng_init(&lab->rng, s->seed);
-    for (int i = 0; i < s->n_votes; i++) {
-        double score;
-
-        memcpy(tokens, prompts.tokens + rv_rng_below(&lab->rng, N_TAUGHT) * PROMPT, PROMPT * sizeof(int32_t));
-        generate(lab, &learner->now.adapter, tokens, PROMPT, ANSWER, trace);
-        score = has_word(lab, tokens + PROMPT, s->word);
-        if (s->is_shuffled)
-            score = rv_rng_uniform(&lab->rng) < before;
-        vote(learner, trace, score);
-    }
-    printf("learn.%s.r%d.%s=%.4f\n", s->row, s->rank, lab->name,
-           success(lab, &learner->now.adapter, &prompts, s->word, 600));
-    printf("learn.%s.r%d.before.%s=%.4f\n", s->row, s->rank, lab->name, before);
-    printf("learn.%s.r%d.self.%s=%+.5f\n", s->row, s->rank, lab->name,
-           nll(lab, &learner->now.adapter, &others, 1) / base - 1);
-    rv_tenant_learner_free(learner);
-    rv_trace_unref(trace);
-    free_texts(&prompts);
-    free_texts(&others);
-}
-
-/* ---- row 12: the time of a vote ------------------------------------------------------------- */
-
-static int by_size(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
-
-static void time_votes(struct lab *lab)
-{
-    static const int lengths[] = {64, 256};
-
-    for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
-        enum { N = 101 };
-        struct rv_tenant_learner *learner = new_learner(lab, 2);
-        struct rv_trace *trace = new_trace(lab, lengths[l]);
-        int32_t tokens[MAX_TOKENS] = {rv_vocab_bos(lab->model->vocab)};
-        double us[N];
-
-        generate(lab, NULL, tokens, 1, lengths[l], trace);
-        for (int i = 0; i < N; i++) {
-            int64_t start = rv_clock_us();
-
-            vote(learner, trace, i % 2);
-            us[i] = (double)(rv_clock_us() - start);
-        }
-        qsort(us, N, sizeof(us[0]), by_size);
-        printf("learn.12.us_p50.t%d.%s=%.0f\n", lengths[l], lab->name, us[N / 2]);
-        printf("learn.12.us_p99.t%d.%s=%.0f\n", lengths[l], lab->name, us[N - 2]);
-        rv_tenant_learner_free(learner);
-        rv_trace_unref(trace);
-    }
-}
-
-static int number(int argc, char **argv, int at, int otherwise)
-{
-    return argc > at ? (int)strtol(argv[at], NULL, 10) : otherwise;
-}
 
 int main(int argc, char **argv)
 {
-    const char *row = argc > 2 ? argv[2] : "";
-    struct lab lab;
+    struct learn_args args = {.program = argv[0]};
 
-    if (argc < 3)
-        die("usage: bench_learn MODEL ROW ...", NULL);
-    open_lab(&lab, argv[1]);
-    if (strcmp(row, "1") == 0) {
-        int n = number(argc, argv, 3, 40);
-
-        rv_rng_init(&lab.rng, (uint64_t)number(argc, argv, 4, 1));
-        one_vote(&lab, n, 1, "up");
-        one_vote(&lab, n, 0, "down");
-    } else if (strcmp(row, "2") == 0 || strcmp(row, "16") == 0) {
-        learn_skill(&lab, &(struct skill){.row = row,
-                                          .rank = number(argc, argv, 3, 8),
-                                          .n_votes = number(argc, argv, 4, 1000),
-                                          .seed = (uint64_t)number(argc, argv, 5, 1),
-                                          .word = argc > 6 ? argv[6] : "happy",
-                                          .is_shuffled = strcmp(row, "16") == 0});
-    } else if (strcmp(row, "12") == 0) {
-        time_votes(&lab);
-    } else {
-        die("there is no such row", NULL);
+    if (argc < 3 || argc > 6) {
+        (void)fprintf(stderr, "usage: bench_learn MODEL ROW [SEED [short|long [EXTRA]]]\n");
+        return 2;
     }
-    return 0;
+    args.path = argv[1];
+    learn_figure_name_model(args.model, argv[1]);
+    args.row = (int)strtol(argv[2], NULL, 10);
+    args.seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    args.is_short = argc > 4 && strcmp(argv[4], "short") == 0;
+    args.extra = argc > 5 ? argv[5] : NULL;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].number != args.row)
+            continue;
+        rows[i].run(&args);
+        return args.n_missed > 0;
+    }
+    lab_die("there is no such row", NULL);
 }

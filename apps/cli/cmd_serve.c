@@ -51,6 +51,8 @@ struct serve_options {
     int32_t learn_rank;
     int32_t votes_per_minute; // -1: the server's own
     bool learns;
+    bool speculates;
+    const char *draft;
     bool is_auto;
 };
 
@@ -174,6 +176,17 @@ static const struct rv_option serving_options[] = {
      .max = 8,
      .offset = offsetof(struct serve_options, learn_rank),
      .help = "How many directions a tenant's feedback may change, 1 to 8 (default 2); with --learn"},
+    {.name = "speculate",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct serve_options, speculates),
+     .help =
+         "Guess tokens ahead from what a conversation has had before, as far as it pays: the answer stays the same, "
+         "and texts that repeat their prompt come faster"},
+    {.name = "draft",
+     .value = "MODEL",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct serve_options, draft),
+     .help = "Have this small model guess ahead instead; it must have the vocabulary of every model that is served"},
     {.name = "votes-per-minute",
      .value = "N",
      .type = RV_OPTION_INT,
@@ -355,6 +368,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->engine.kv_bytes = options->kv_bytes;
     config->engine.spill_dir = options->spill_dir;
     config->engine.spill_bytes = options->spill_bytes ? options->spill_bytes : default_spill_bytes;
+    config->engine.speculate = options->speculates;
+    config->engine.draft_model = options->draft;
     config->engine.max_sequences = options->max_sequences;
     config->engine.max_queue = options->max_queue;
     config->models_dir = options->models_dir;

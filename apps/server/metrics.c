@@ -158,6 +158,8 @@ NUMBER(preempted, stats->preempted)
 NUMBER(spilled, stats->blocks_spilled)
 NUMBER(restored, stats->blocks_restored)
 NUMBER(spill_failures, stats->spill_failures)
+NUMBER(drafted, stats->drafted_tokens)
+NUMBER(accepted, stats->accepted_tokens)
 NUMBER(busy, (double)stats->busy_us / 1e6)
 
 static const struct number_row number_rows[] = {
@@ -168,6 +170,8 @@ static const struct number_row number_rows[] = {
     {"ruvllm_finished_length_total", "counter", "Answers that max_tokens or the context ended.", n_length, false},
     {"ruvllm_cancelled_total", "counter", "Answers whose reader went away.", n_cancelled, false},
     {"ruvllm_feedback_total", "counter", "Votes that were learned from.", feedback, false},
+    {"ruvllm_drafted_tokens_total", "counter", "Tokens that were guessed ahead.", drafted, true},
+    {"ruvllm_accepted_tokens_total", "counter", "Of those, what the model says.", accepted, true},
     {"ruvllm_requests_running", "gauge", "Sequences being computed: the size of the batch.", running, true},
     {"ruvllm_requests_waiting", "gauge", "Sequences waiting for their turn.", waiting, true},
     {"ruvllm_kv_bytes_used", "gauge", "Bytes of keys and values in use.", kv_used, true},

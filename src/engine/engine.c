@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "engine/engine_learn.h"
 #include "engine/engine_loop.h"
+#include "engine/guess.h"
 #include "engine/kv_policy.h"
 
 #include <errno.h>
@@ -418,6 +419,7 @@ static void forget_slot(void *user, int32_t slot)
     struct ruvllm_engine *e = user;
 
     (void)e->model->backend->trim(e->state, slot, 0);
+    rv_guess_vacate(e->guess, slot);
 }
 
 static ruvllm_status open_state(struct ruvllm_engine *e, struct ruvllm_error *err)
@@ -494,6 +496,8 @@ ruvllm_status rv_engine_open(struct ruvllm_engine **out, const char *path, const
     if (!rc)
         rc = open_state(e, err);
     if (!rc)
+        rc = rv_guess_open(&e->guess, e, err);
+    if (!rc)
         rc = rv_engine_adapters_open(&e->adapters, e->model, params, on_adapters, e, err);
     if (!rc)
         rc = start(e, err);
@@ -525,6 +529,7 @@ void rv_engine_close(struct ruvllm_engine *engine)
     rv_engine_adapters_close(&e->adapters);
     if (e->state)
         e->model->backend->close(e->state);
+    rv_guess_close(e->guess);
     rv_scheduler_free(e->scheduler);
     rv_spill_file_close(e->spill);
     rv_prefix_tree_free(e->tree);

@@ -32,6 +32,7 @@ struct rv_engine_errand {
 enum { RV_ENGINE_N_ASIDE = 4 };
 
 struct rv_engine_learn;
+struct rv_guess;
 
 struct ruvllm_engine {
     struct ruvllm_model *model;
@@ -56,6 +57,7 @@ struct ruvllm_engine {
     int32_t n_held;                         // blocks that errands hold for a caller
     bool is_aside_taken[RV_ENGINE_N_ASIDE]; // slots max_sequences and up, which no request of the scheduler has
     struct ruvllm_engine_stats totals;
+    struct rv_guess *guess; // NULL: nothing is guessed ahead
 
     pthread_mutex_t lock;
     pthread_cond_t work; // the inbox, an errand, a cancellation, closing

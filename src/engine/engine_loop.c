@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "engine/engine_learn.h"
+#include "engine/guess.h"
 
 static void unlink_job(struct ruvllm_engine *e, struct rv_job *job)
 {
@@ -164,19 +165,22 @@ static bool take_work(struct ruvllm_engine *e, bool is_idle)
     return !d.is_closing;
 }
 
-/* The next token of one sequence. */
-static void take_row(struct ruvllm_engine *e, struct rv_job *job, float *row, const float *state)
+/* The next token of one sequence, which is put behind its others. False when the job ended with it. */
+static bool take_row(struct ruvllm_engine *e, struct rv_job *job, float *row, const float *state)
 {
     struct rv_reply_piece piece;
+    const float *own = row; // what learning sees of it
     struct ruvllm_error err;
     int32_t token;
 
+    if (job->trace && state)
+        own = rv_engine_learn_recall(e, job, state, row);
     if (rv_reply_take(job->reply, row, &token, &piece, &err)) {
         end_job(e, job, &err);
-        return;
+        return false;
     }
     if (job->trace && state)
-        rv_engine_learn_capture(e, job, state, row, token);
+        rv_engine_learn_capture(e, job, state, own, token);
     if (!job->first_us) {
         job->first_us = rv_clock_us();
         e->totals.prompt_tokens += (uint64_t)job->request.n_prompt;
@@ -186,10 +190,50 @@ static void take_row(struct ruvllm_engine *e, struct rv_job *job, float *row, co
         e->totals.generated_tokens++;
         publish(e, job, &piece);
     }
-    if (rv_reply_is_over(job->reply))
+    if (rv_reply_is_over(job->reply)) {
         finish_job(e, job);
-    else
-        job->request.tokens[job->request.n_tokens++] = token;
+        return false;
+    }
+    job->request.tokens[job->request.n_tokens++] = token;
+    return true;
+}
+
+static void count_guesses(struct ruvllm_engine *e, struct rv_job *job, int32_t n_guessed, int32_t n_right)
+{
+    struct ruvllm_response *r = rv_reply_response(job->reply);
+
+    e->totals.drafted_tokens += (uint64_t)n_guessed;
+    e->totals.accepted_tokens += (uint64_t)n_right;
+    r->drafted_tokens += n_guessed;
+    r->accepted_tokens += n_right;
+}
+
+/* One sequence's results: the token that was due and, as long as it is the one that was guessed, those after it. */
+static void take_rows(struct ruvllm_engine *e, const struct rv_scheduler_part *part, float *rows, const float *states)
+{
+    size_t n_vocab = (size_t)e->model->hparams.n_vocab, n_embd = (size_t)e->model->hparams.n_embd;
+    struct rv_job *job = rv_job_of(part->request);
+    struct rv_request *r = part->request;
+    int32_t n_guessed = r->n_guessed, n_right = 0;
+    size_t row = (size_t)(part->first_out + part->n_out - 1 - n_guessed);
+
+    rv_request_drop_guesses(r, 0); // they are still there to be compared with, behind the tokens
+    count_guesses(e, job, n_guessed, 0);
+    for (;;) {
+        int32_t guess = n_right < n_guessed ? r->tokens[r->n_tokens] : -1;
+
+        if (!take_row(e, job, rows + row * n_vocab, states ? states + row * n_embd : NULL))
+            return;
+        if (guess < 0 || r->tokens[r->n_tokens - 1] != guess)
+            break;
+        count_guesses(e, job, 0, 1);
+        n_right++;
+        row++;
+    }
+    if (n_guessed > 0) {
+        rv_speculate_note_guesses(&job->guesses, n_right, n_guessed);
+        (void)rv_kv_seq_trim(&r->kv, r->n_tokens - 1);
+    }
 }
 
 static void fail_step(struct ruvllm_engine *e, const struct rv_scheduler_step *step, const struct ruvllm_error *err)
@@ -229,12 +273,11 @@ static void run_step(struct ruvllm_engine *e, const struct rv_scheduler_step *st
     states = atomic_load(&e->learn) ? e->model->backend->states(e->state) : NULL;
     for (int32_t i = 0; i < step->n_parts; i++) {
         const struct rv_scheduler_part *part = &step->parts[i];
-        int32_t last = part->first_out + part->n_out - 1;
 
         if (part->n_out > 0)
-            take_row(e, rv_job_of(part->request), rows + (size_t)last * (size_t)e->model->hparams.n_vocab,
-                     states ? states + (size_t)last * (size_t)e->model->hparams.n_embd : NULL);
+            take_rows(e, part, rows, states);
     }
+    rv_guess_note_step(e->guess, step, rv_clock_us() - start);
     e->totals.steps++;
     e->totals.busy_us += rv_clock_us() - start;
 }
@@ -295,7 +338,10 @@ void *rv_engine_loop(void *engine)
     bool is_idle = true;
 
     while (take_work(e, is_idle)) {
-        bool has_step = rv_scheduler_plan(e->scheduler, rv_clock_us(), &step);
+        bool has_step;
+
+        rv_guess_begin(e);
+        has_step = rv_scheduler_plan(e->scheduler, rv_clock_us(), &step);
 
         if (has_step)
             run_step(e, &step);

@@ -30,9 +30,10 @@ struct rv_request {
     int32_t *tokens; // prompt, then what was generated; borrowed, room for all there will be
     int32_t n_prompt;
     int32_t n_tokens;
-    bool wants_all_rows;       // a result for every row of the prompt, not only the last (embedding, scoring)
-    bool no_cache;             // neither takes blocks from the prefix tree nor enters its own
-    struct rv_kv_seq kv;       // initialised, empty
+    int32_t n_guessed;   // the last so many tokens are guesses, set between steps while it decodes; see speculate.h
+    bool wants_all_rows; // a result for every row of the prompt, not only the last (embedding, scoring)
+    bool no_cache;       // neither takes blocks from the prefix tree nor enters its own
+    struct rv_kv_seq kv; // initialised, empty
     struct rv_adapter_mix mix; // kept alive by the engine
 
     /* The scheduler's, for the engine to read. */
@@ -47,6 +48,7 @@ struct rv_request {
     int32_t tenant;                 // row of the fair share
     int32_t i_waiting;              // place among the waiting, or -1
     int32_t n_rows;                 // in the step being planned
+    int32_t n_entered;              // tokens whose full blocks were offered to the tree
     int32_t n_given;                // positions whose results were given out; counted for wants_all_rows
     int64_t served_us;              // when it last had a turn; before that, when it arrived
     struct rv_prefix_cursor cursor; // which of its blocks are in the tree
@@ -55,10 +57,30 @@ struct rv_request {
     struct rv_request *next_lost;   // among those preempted in the same plan
 };
 
-/* Tokens known but not computed: 1 while decoding, more while its prompt, or what a preemption cost, is computed. */
+/* Tokens known or guessed but not computed: 1 while decoding without guesses, more while its prompt, or what a
+ * preemption cost, is computed. */
 static inline int32_t rv_request_n_pending(const struct rv_request *request)
 {
     return request->n_tokens - (request->n_spilled > request->kv.len ? request->n_spilled : request->kv.len);
+}
+
+/* True when it waits for its next token, whatever is guessed beyond it. */
+static inline bool rv_request_is_decoding(const struct rv_request *request)
+{
+    return rv_request_n_pending(request) - request->n_guessed == 1;
+}
+
+/* True while its prompt, or what a preemption cost, is computed. */
+static inline bool rv_request_is_prompting(const struct rv_request *request)
+{
+    return rv_request_n_pending(request) - request->n_guessed > 1;
+}
+
+/* Takes guesses back until n are left. */
+static inline void rv_request_drop_guesses(struct rv_request *request, int32_t n)
+{
+    request->n_tokens -= request->n_guessed - n;
+    request->n_guessed = n;
 }
 
 /* How urgent it is apart from waiting: losing its blocks counts, so that it does not happen to the same one for ever.

@@ -107,6 +107,7 @@ void rv_running_set_preempt_last(struct rv_running_set *set)
 {
     struct rv_request *request = set->requests[--set->n];
 
+    rv_request_drop_guesses(request, 0);
     spill(set, request);
     rv_kv_seq_clear(&request->kv);
     request->state = RV_REQUEST_WAITING;

@@ -109,6 +109,7 @@ ruvllm_status rv_scheduler_submit(struct rv_scheduler *scheduler, struct rv_requ
     request->ticket = s->n_submitted++;
     request->tenant = rv_fair_share_enter(&s->share, request->scope.tenant);
     request->n_cached = request->n_preempted = request->n_rows = request->n_given = 0;
+    request->n_entered = request->n_guessed = 0;
     request->was_admitted = false;
     request->served_us = request->arrived_us;
     request->cursor = (struct rv_prefix_cursor){0};
@@ -253,18 +254,35 @@ static void begin_plan(struct rv_scheduler *s)
     s->pause -= s->pause > 0;
 }
 
-/* A row for everyone who waits for the next token. Returns how many got one. */
+/* Rows for guesses, of those that nobody else could want, and as far as there is room without anybody giving way. */
+static int32_t give_guess_rows(struct rv_scheduler *s, struct rv_request *r, int32_t max_rows)
+{
+    int32_t n = min_of(r->n_guessed, max_rows);
+
+    /* Where blocks change their tier, everything before is certain: it happens at the same places without guesses. */
+    n = max_of(min_of(n, rv_kv_seq_room(&r->kv) - 2), 0);
+    if (n > 0 &&
+        (rv_kv_seq_n_needed(&r->kv, 1 + n) > rv_block_pool_n_free(s->config.pool) || !rv_kv_seq_reserve(&r->kv, 1 + n)))
+        n = 0;
+    rv_request_drop_guesses(r, n);
+    r->n_rows += n;
+    return n;
+}
+
+/* A row for everyone who waits for the next token, and those of its guesses. Returns how many rows that were. */
 static int32_t give_decode_rows(struct rv_scheduler *s)
 {
     struct rv_running_set *set = &s->running;
-    int32_t n = 0;
+    int32_t n = 0, n_left = s->config.max_rows - set->n;
 
     for (int32_t i = 0; i < set->n; i++) {
         struct rv_request *r = set->requests[i];
 
-        if (rv_request_n_pending(r) != 1)
+        if (!rv_request_is_decoding(r))
             continue;
         r->n_rows = rv_running_set_reserve(set, r, 1);
+        if (r->n_guessed > 0)
+            n_left -= give_guess_rows(s, r, r->n_rows > 0 ? n_left : 0);
         n += r->n_rows;
         /* Then it is the last one by now: everybody after it has been preempted for it. */
         if (r->n_rows == 0 && set->n > 1)
@@ -281,7 +299,7 @@ static uint64_t least_served(const struct rv_scheduler *s)
     for (int32_t i = 0; i < s->running.n; i++) {
         const struct rv_request *r = s->running.requests[i];
 
-        if (rv_request_n_pending(r) > 1 && s->share.tenants[r->tenant].served < least)
+        if (rv_request_is_prompting(r) && s->share.tenants[r->tenant].served < least)
             least = s->share.tenants[r->tenant].served;
     }
     for (int32_t i = 0; i < s->n_waiting; i++) {
@@ -307,7 +325,7 @@ static int32_t list_turns(struct rv_scheduler *s, int64_t now_us, struct rv_turn
     for (int32_t i = 0; i < s->running.n; i++) {
         struct rv_turn turn;
 
-        if (rv_request_n_pending(s->running.requests[i]) <= 1)
+        if (!rv_request_is_prompting(s->running.requests[i]))
             continue;
         turn = rv_turn_of(s->running.requests[i]);
         rv_turn_list_add(list, &turn);
@@ -398,7 +416,7 @@ static void write_part(struct rv_scheduler *s, struct rv_request *r, struct rv_s
     int32_t end = r->kv.len + r->n_rows, first_out = end;
 
     if (end == r->n_tokens)
-        first_out = end - 1;
+        first_out = end - 1 - r->n_guessed;
     if (r->wants_all_rows && r->n_given < first_out)
         first_out = r->n_given > r->kv.len ? r->n_given : r->kv.len;
     *part = (struct rv_scheduler_part){.request = r,
@@ -426,7 +444,7 @@ static void write_step(struct rv_scheduler *s, int64_t now_us, struct rv_schedul
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < s->running.n; i++) {
             struct rv_request *r = s->running.requests[i];
-            bool is_decode = rv_request_n_pending(r) == 1;
+            bool is_decode = rv_request_is_decoding(r);
 
             if (r->n_rows == 0 || is_decode != (pass == 0))
                 continue;
@@ -467,18 +485,21 @@ void rv_scheduler_complete(struct rv_scheduler *scheduler, const struct rv_sched
     s->is_planned = false;
     for (int32_t i = 0; i < step->n_parts; i++) {
         struct rv_request *r = step->parts[i].request;
-        int32_t n = step->parts[i].n_rows, len;
+        int32_t n = step->parts[i].n_rows, len, certain;
 
         if (!r)
             continue;
         len = r->kv.len;
         rv_kv_seq_advance(&r->kv, n);
+        certain = r->kv.len - r->n_guessed;
+        r->n_entered = min_of(r->n_entered, len);
         rv_fair_share_charge(&s->share, r->tenant, n, r->share);
         if (r->n_given < r->kv.len)
             r->n_given = r->kv.len;
-        if (s->config.tree && !r->no_cache && r->kv.len / RV_KV_BLOCK_TOKENS > len / RV_KV_BLOCK_TOKENS)
-            rv_prefix_tree_insert(s->config.tree, &r->scope, r->tokens, r->kv.blocks, r->kv.len / RV_KV_BLOCK_TOKENS,
+        if (s->config.tree && !r->no_cache && certain / RV_KV_BLOCK_TOKENS > r->n_entered / RV_KV_BLOCK_TOKENS)
+            rv_prefix_tree_insert(s->config.tree, &r->scope, r->tokens, r->kv.blocks, certain / RV_KV_BLOCK_TOKENS,
                                   &r->cursor);
+        r->n_entered = certain;
         if (r->kv.len / RV_KV_SEQ_STRIDE > len / RV_KV_SEQ_STRIDE)
             s->n_migrated += (uint64_t)rv_kv_seq_migrate(&r->kv);
     }

@@ -188,7 +188,7 @@ static void check_part(const struct rv_scheduler_step *step, int32_t index)
     assert_true(part->n_rows <= rv_kv_seq_room(&r->kv));
     assert_true(r->kv.n_blocks * RV_KV_BLOCK_TOKENS >= r->kv.len + part->n_rows);
     if (!r->wants_all_rows)
-        assert_int_equal(part->n_out, is_last);
+        assert_int_equal(part->n_out, is_last ? 1 + r->n_guessed : 0);
     for (int32_t i = 0; i < part->n_rows; i++) {
         int32_t row = part->first_row + i;
 
@@ -208,7 +208,8 @@ static void check_step(const struct sched_fixture *f, const struct rv_scheduler_
         assert_int_equal(step->parts[i].first_row, n_rows);
         assert_int_equal(step->parts[i].first_out, n_out);
         check_part(step, i);
-        n_decode += rv_request_n_pending(step->parts[i].request) == 1;
+        if (rv_request_is_decoding(step->parts[i].request))
+            n_decode += 1 + step->parts[i].request->n_guessed;
         n_rows += step->parts[i].n_rows;
         n_out += step->parts[i].n_out;
     }
@@ -225,6 +226,32 @@ bool sched_fixture_plan(struct sched_fixture *f, struct rv_scheduler_step *step)
         return false;
     check_step(f, step);
     return true;
+}
+
+void sched_request_guess(struct sched_request *r, int32_t n_right, int32_t n_wrong)
+{
+    if (r->request.state != RV_REQUEST_RUNNING || !rv_request_is_decoding(&r->request))
+        return;
+    for (int32_t i = 0; i < n_right + n_wrong && r->request.n_tokens < r->max_tokens; i++) {
+        int32_t token = token_at(r, r->request.n_tokens);
+
+        r->tokens[r->request.n_tokens++] = i < n_right ? token : token % KV_FIXTURE_TOKENS + 1;
+        r->request.n_guessed++;
+    }
+}
+
+/* As the engine does: what was guessed wrong, and all behind it, was never said. */
+static void take_guesses_back(struct sched_request *r)
+{
+    int32_t n = r->request.n_tokens - r->request.n_guessed;
+
+    while (n < r->request.n_tokens && r->tokens[n] == token_at(r, n))
+        n++;
+    if (r->request.n_guessed == 0)
+        return;
+    r->request.n_guessed = 0;
+    r->request.n_tokens = n;
+    assert_int_equal(rv_kv_seq_trim(&r->request.kv, n), n);
 }
 
 void sched_fixture_compute(struct sched_fixture *f, const struct rv_scheduler_step *step)
@@ -248,6 +275,7 @@ void sched_fixture_compute(struct sched_fixture *f, const struct rv_scheduler_st
 
         if (!r)
             continue;
+        take_guesses_back(r);
         for (int32_t k = 0; k < part->n_out; k++)
             r->results[step->pos[step->out_rows[part->first_out + k]]]++;
         r->n_results += part->n_out;

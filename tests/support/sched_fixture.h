@@ -58,6 +58,10 @@ void sched_fixture_start(struct sched_fixture *f, struct sched_request *r, uint6
 /* Takes it out and frees it. */
 void sched_fixture_end(struct sched_fixture *f, struct sched_request *r);
 
+/* Guesses behind the tokens of a request that decodes, as many as it has room for: first right ones, then wrong ones.
+ */
+void sched_request_guess(struct sched_request *r, int32_t n_right, int32_t n_wrong);
+
 /* Plans and holds the step against the contract. False when there is nothing to do. */
 bool sched_fixture_plan(struct sched_fixture *f, struct rv_scheduler_step *step);
 /* Computes a planned step and appends the next token of everybody who got a result and has one to come. */

@@ -13,7 +13,8 @@
 
 static const struct rv_api_head head = {
     .id = "chatcmpl-1", .created = 1700000000, .model = "m\"1", .fingerprint = "fp"};
-static const struct rv_api_usage usage = {.prompt_tokens = 7, .cached_tokens = 3, .completion_tokens = 5};
+static const struct rv_api_usage usage = {
+    .prompt_tokens = 7, .cached_tokens = 3, .completion_tokens = 5, .accepted_tokens = 2, .rejected_tokens = 1};
 static struct rv_buf out;
 static yyjson_doc *docs[MAX_EVENTS];
 static size_t n_docs;
@@ -154,6 +155,8 @@ static void a_chat_completion_has_what_clients_read(void **state)
     assert_number(root, "usage/completion_tokens", 5);
     assert_number(root, "usage/total_tokens", 12);
     assert_number(root, "usage/prompt_tokens_details/cached_tokens", 3);
+    assert_number(root, "usage/completion_tokens_details/accepted_prediction_tokens", 2);
+    assert_number(root, "usage/completion_tokens_details/rejected_prediction_tokens", 1);
 }
 
 static void a_chat_stream_begins_with_the_role_and_ends_with_usage(void **state)

@@ -1,0 +1,187 @@
+/*
+ * What learning costs those who are served: 16 streams decode, on an engine that captures and learns from votes that
+ * arrive at 10 a second, each on the disk, and on an engine that does not; in turn, round after round.
+ *
+ *     bench_votes MODEL [ROUNDS [STORE]]
+ *
+ *     votes.tok_s_ratio.<model>=0.985     the median over rounds of learning over not learning; votes.*.tok_s the rates
+ *     votes.step_p99_ms.on.<model>=41.2   of the time between two steps of the engine; likewise p50, and off
+ *     votes.step_p99_more_ms.<model>=0.3  the difference
+ *     votes.ack_p99_ms.<model>=3.1        the feedback call, with its commit; votes.a_second how many came
+ *
+ * STORE is a file that stays, so that a large model need not write its first texts again.
+ */
+#include "learn_figure.h"
+#include "learn_host.h"
+#include "learn_lab.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { N_STREAMS = 16, PROMPT = 8, ANSWER = 96, VOTE_US = 100000, MAX_ROUNDS = 32, MAX_STEPS = 4096, MAX_VOTES = 8192 };
+
+/* Times of steps, told by the engine's thread, also a moment after the last answer was read. */
+struct clock {
+    int64_t us[MAX_STEPS];
+    atomic_int n;
+};
+
+/* What is being served, and what is voted on meanwhile: the answers of the round before. */
+struct floor {
+    struct host *host;
+    char tenants[N_STREAMS][32];
+    uint64_t voted[N_STREAMS]; // ids of finished answers
+    atomic_bool is_over;
+    int n_votes;
+    double ack_ms[MAX_VOTES];
+    struct clock clocks[2]; // of this round and of the one before, which may still tick
+    double rates[MAX_ROUNDS];
+    double gaps_ms[MAX_STEPS]; // between steps, of all rounds
+    int n_gaps;
+    int64_t served_us;
+};
+
+static void on_event(void *user, uint64_t id)
+{
+    struct clock *c = user;
+
+    (void)id;
+    if (atomic_load(&c->n) < MAX_STEPS)
+        c->us[atomic_fetch_add(&c->n, 1)] = rv_clock_us();
+}
+
+static void *vote_on(void *arg)
+{
+    struct floor *f = arg;
+    int64_t next = rv_clock_us() + VOTE_US;
+
+    for (int i = 0; !atomic_load(&f->is_over); i++) {
+        int64_t wait = next - rv_clock_us(), start;
+        struct timespec pause = {.tv_nsec = (wait > 0 ? wait : 0) * 1000};
+
+        nanosleep(&pause, NULL);
+        next += VOTE_US;
+        if (atomic_load(&f->is_over) || f->n_votes == MAX_VOTES)
+            break;
+        start = rv_clock_us();
+        (void)host_vote(f->host, f->tenants[i % N_STREAMS], f->voted[i % N_STREAMS], (i / N_STREAMS) % 2);
+        f->ack_ms[f->n_votes++] = (double)(rv_clock_us() - start) / 1e3;
+    }
+    return NULL;
+}
+
+static void submit_all(struct floor *f, uint64_t round, struct clock *clock, uint64_t *ids)
+{
+    for (int i = 0; i < N_STREAMS; i++) {
+        struct host_ask ask = {.tenant = f->tenants[i],
+                               .seed = round * N_STREAMS + (uint64_t)i,
+                               .n_prompt = PROMPT,
+                               .n_answer = ANSWER,
+                               .temperature = 1,
+                               .n_logprobs = -1};
+
+        if (i == N_STREAMS - 1) { // who comes last has all the others beside it
+            ask.on_event = on_event;
+            ask.user = clock;
+        }
+        ids[i] = host_submit(f->host, &ask);
+    }
+}
+
+/* One round of 16 answers: tokens a second, and the times between steps. A round below 0 only warms up. */
+static void serve(struct floor *f, int round)
+{
+    struct clock *clock = &f->clocks[(round + 1) % 2];
+    bool votes = f->host->store && round >= 0;
+    uint64_t ids[N_STREAMS];
+    int64_t start;
+    pthread_t voter;
+
+    atomic_store(&clock->n, 0);
+    atomic_store(&f->is_over, false);
+    if (votes && pthread_create(&voter, NULL, vote_on, f))
+        lab_die("thread", NULL);
+    start = rv_clock_us();
+    submit_all(f, (uint64_t)(round + 1), clock, ids);
+    for (int i = 0; i < N_STREAMS; i++)
+        ruvllm_response_free(host_wait(f->host, ids[i]));
+    if (round >= 0) {
+        int n = atomic_load(&clock->n);
+
+        f->rates[round] = 1e6 * N_STREAMS * ANSWER / (double)(rv_clock_us() - start);
+        f->served_us += rv_clock_us() - start;
+        for (int i = 1; i < n && f->n_gaps < MAX_STEPS; i++)
+            f->gaps_ms[f->n_gaps++] = (double)(clock->us[i] - clock->us[i - 1]) / 1e3;
+    }
+    atomic_store(&f->is_over, true);
+    if (votes)
+        pthread_join(voter, NULL);
+    memcpy(f->voted, ids, sizeof(ids));
+}
+
+static void name_tenants(struct floor *f)
+{
+    for (int i = 0; i < N_STREAMS; i++)
+        (void)snprintf(f->tenants[i], sizeof(f->tenants[i]), "v%lld-%d", (long long)rv_clock_us(), i);
+}
+
+static void report(const char *model, struct floor *floors, int n_rounds)
+{
+    static const char *const sides[] = {"off", "on"};
+    double ratios[MAX_ROUNDS], p99[2];
+
+    for (int i = 0; i < n_rounds; i++)
+        ratios[i] = floors[1].rates[i] / floors[0].rates[i];
+    printf("votes.tok_s_ratio.%s=%.4f must=>=0.97\n", model, learn_sample_quantile(ratios, (size_t)n_rounds, 0.5));
+    for (int side = 0; side < 2; side++) {
+        struct floor *f = &floors[side];
+        double p50 = learn_sample_quantile(f->gaps_ms, (size_t)f->n_gaps, 0.5);
+
+        p99[side] = learn_sample_quantile(f->gaps_ms, (size_t)f->n_gaps, 0.99);
+        printf("votes.tok_s.%s.%s=%.2f\n", sides[side], model, learn_sample_quantile(f->rates, (size_t)n_rounds, 0.5));
+        printf("votes.step_p50_ms.%s.%s=%.3f\n", sides[side], model, p50);
+        printf("votes.step_p99_ms.%s.%s=%.3f\n", sides[side], model, p99[side]);
+    }
+    printf("votes.step_p99_more_ms.%s=%.3f must=<=1\n", model, p99[1] - p99[0]);
+    printf("votes.a_second.%s=%.2f\n", model, 1e6 * floors[1].n_votes / (double)floors[1].served_us);
+    if (floors[1].n_votes > 0)
+        printf("votes.ack_p99_ms.%s=%.3f must=<=5\n", model,
+               learn_sample_quantile(floors[1].ack_ms, (size_t)floors[1].n_votes, 0.99));
+}
+
+int main(int argc, char **argv)
+{
+    struct host_config config = {
+        .store = argc > 3 ? argv[3] : NULL, .context = 160, .n_streams = N_STREAMS, .n_threads = 2};
+    int n_rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 7;
+    static struct floor floors[2];
+    struct host hosts[2];
+    char model[64];
+
+    if (argc < 2 || n_rounds < 1 || n_rounds > MAX_ROUNDS) {
+        (void)fprintf(stderr, "usage: bench_votes MODEL [ROUNDS [STORE]]\n");
+        return 2;
+    }
+    config.path = argv[1];
+    learn_figure_name_model(model, argv[1]);
+    for (int side = 0; side < 2; side++) {
+        config.learns = side == 1;
+        host_open(&hosts[side], &config);
+        floors[side].host = &hosts[side];
+        name_tenants(&floors[side]);
+    }
+    for (int i = -1; i < n_rounds; i++) { // the first one warms up and leaves answers to vote on
+        for (int turn = 0; turn < 2; turn++)
+            serve(&floors[(i + 1 + turn) % 2], i);
+    }
+    report(model, floors, n_rounds);
+    host_close(&hosts[0]);
+    host_close(&hosts[1]);
+    return 0;
+}

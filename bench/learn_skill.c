@@ -1,0 +1,121 @@
+#include "learn_skill.h"
+
+#include "kernels/vec.h"
+
+#include <string.h>
+
+const char *skill_word(const char *model)
+{
+    static const struct {
+        const char *model, *word;
+    } words[] = {{"stories260K", "happy"}, {"stories15M", "happy"}, {"minimind2-26m", "example"}};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(words[i].model, model) == 0)
+            return words[i].word;
+    }
+    return NULL;
+}
+
+void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t rank, int32_t n_others)
+{
+    *skill = (struct skill){.lab = lab, .word = word};
+    if (!word)
+        lab_die("no word is known that this model could be taught", NULL);
+    skill->prompts = lab_write_texts(lab, SKILL_TAUGHT + SKILL_UNSEEN, SKILL_PROMPT);
+    skill->others = lab_write_texts(lab, n_others, LAB_TEXT);
+    skill->others_nll = lab_texts_nll(lab, NULL, &skill->others);
+    skill->learner = lab_new_learner(lab, rank);
+    for (int i = 0; i < SKILL_AT_ONCE; i++)
+        skill->traces[i] = lab_new_trace(lab, SKILL_ANSWER);
+}
+
+void skill_end(struct skill *skill)
+{
+    for (int i = 0; i < SKILL_AT_ONCE; i++)
+        rv_trace_unref(skill->traces[i]);
+    rv_tenant_learner_free(skill->learner);
+    lab_free_texts(&skill->prompts);
+    lab_free_texts(&skill->others);
+}
+
+void skill_restart(struct skill *skill, int32_t rank)
+{
+    rv_tenant_learner_free(skill->learner);
+    skill->learner = lab_new_learner(skill->lab, rank);
+}
+
+static void set_gradients(struct rv_trace *trace, float value)
+{
+    size_t n = (size_t)trace->n_rows * (size_t)trace->n_dims;
+
+    for (size_t i = 0; i < n; i++)
+        trace->gradients[i] = rv_vec_to_bf16(value);
+}
+
+static void vote(struct skill *skill, enum skill_teacher teacher, double rate, struct rv_trace *trace,
+                 const int32_t *tokens)
+{
+    double score = lab_has_word(skill->lab, tokens, SKILL_ANSWER, skill->word);
+
+    if (teacher == SKILL_SHUFFLED)
+        score = rv_rng_uniform(&skill->lab->rng) < rate;
+    if (teacher == SKILL_CONSTANT)
+        set_gradients(trace, (float)score * 0.01f);
+    lab_vote(skill->learner, trace, score);
+}
+
+void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n)
+{
+    int32_t tokens[SKILL_AT_ONCE][SKILL_PROMPT + SKILL_ANSWER];
+
+    for (int done = 0; done < n; done += SKILL_AT_ONCE) {
+        struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
+        int32_t n_now = n - done < SKILL_AT_ONCE ? n - done : SKILL_AT_ONCE;
+        struct lab_answer answers[SKILL_AT_ONCE];
+
+        for (int32_t i = 0; i < n_now; i++) {
+            uint64_t prompt = rv_rng_below(&skill->lab->rng, SKILL_TAUGHT);
+
+            memcpy(tokens[i], skill->prompts.tokens + prompt * SKILL_PROMPT, SKILL_PROMPT * sizeof(int32_t));
+            answers[i] = (struct lab_answer){.tokens = tokens[i], .adapter = adapter, .trace = skill->traces[i]};
+        }
+        lab_generate(skill->lab, answers, n_now, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
+        for (int32_t i = 0; i < n_now; i++)
+            vote(skill, teacher, rate, skill->traces[i], tokens[i] + SKILL_PROMPT);
+        rv_adapter_unref(adapter);
+    }
+}
+
+double skill_rate(struct skill *skill, bool is_base, int n)
+{
+    struct rv_adapter *adapter = is_base ? NULL : lab_publish(skill->lab, &skill->learner->now.adapter);
+    int32_t tokens[LAB_SEQS][SKILL_PROMPT + SKILL_ANSWER];
+    int n_found = 0;
+
+    for (int done = 0; done < n; done += LAB_SEQS) {
+        int32_t n_now = n - done < LAB_SEQS ? n - done : LAB_SEQS;
+        struct lab_answer answers[LAB_SEQS];
+
+        for (int32_t i = 0; i < n_now; i++) {
+            int prompt = SKILL_TAUGHT + (done + i) % SKILL_UNSEEN;
+
+            memcpy(tokens[i], skill->prompts.tokens + prompt * SKILL_PROMPT, SKILL_PROMPT * sizeof(int32_t));
+            answers[i] = (struct lab_answer){.tokens = tokens[i], .adapter = adapter};
+        }
+        lab_generate(skill->lab, answers, n_now, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
+        for (int32_t i = 0; i < n_now; i++)
+            n_found += lab_has_word(skill->lab, tokens[i] + SKILL_PROMPT, SKILL_ANSWER, skill->word);
+    }
+    rv_adapter_unref(adapter);
+    return (double)n_found / n;
+}
+
+double skill_self(struct skill *skill)
+{
+    struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
+    double now = lab_texts_nll(skill->lab, adapter, &skill->others);
+
+    rv_adapter_unref(adapter);
+    return now / skill->others_nll - 1;
+}

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""What feedback gains and what it costs: the rows of the table in docs/internals/bench-learn.md, by bench_learn and its like.
+
+Runs every row on its models, with several seeds where chance has a part, and prints
+
+    learn.<row>[.r<rank>][.<what>].<model>=<value> ci=[lo,hi] must=<bound> ok|below
+
+The interval is of 95 %. Where a seed only draws more samples (one vote each, say) all are taken together; where a seed
+is a whole course of learning, the interval is Student's over seeds, which with three of them is wide.
+
+Writes docs/learning/figures.md, where a row's figures replace those of the run before, and curves as
+docs/learning/row<N>.svg for rows that were run on all their models.
+"""
+
+import argparse
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+from learn_curves import draw
+from llama_tools import BUILD, DATA, DEPS, ROOT
+
+SMALL = ["stories260K", "stories15M-f16", "minimind2-26m-f16"]
+LARGE = ["tinyllama-q4_k_m", "qwen2.5-0.5b-q8_0"]
+STUDENT = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26]
+
+# What a row needs: the models it is run on, and whether chance has a part.
+ROWS = {
+    "1": (SMALL, True),
+    "2": (SMALL, True),
+    "3": (SMALL, True),
+    "4": (SMALL, True),
+    "5": (SMALL, True),
+    "6": (SMALL, True),
+    "7": (SMALL, True),
+    "8": (SMALL, False),
+    "9": (SMALL, False),
+    "10": (SMALL, True),
+    "11": (SMALL, False),
+    "12": (SMALL + LARGE, False),
+    "13": (SMALL + LARGE, False),
+    "14": (["stories15M-f16", "smollm2-135m-q8_0", "qwen2.5-0.5b-q8_0"], False),
+    "15": (LARGE, False),
+    "16": (SMALL, True),
+    "votes": (LARGE, False),
+}
+KEEPS_STORE = {"12", "13"}  # so that large models write their first texts once
+SEQUENCES = {"stories15M-f16": 4, "smollm2-135m-q8_0": 0.5, "qwen2.5-0.5b-q8_0": 0.15}  # a second, row 14
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default="", help="such as 1,2,votes; all that are there")
+    parser.add_argument("--models", default="", help="names, or paths, with commas; each row's own")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--no-write", action="store_true", help="leave docs/learning as it is")
+    parser.add_argument("--build", default=BUILD, help="build folder to measure")
+    return parser.parse_args()
+
+
+def find_model(name):
+    """A trained one from the test data, or one that `make models` made; None where it is not there."""
+    places = [name, os.path.join(DATA, "models", name + ".gguf"), os.path.join(DEPS, "models", name + ".gguf")]
+    return next((p for p in places if os.path.isfile(p) and os.access(p, os.R_OK)), None)
+
+
+def short_name(model):
+    name = os.path.basename(model)
+    name = name[:-5] if name.endswith(".gguf") else name
+    return name[:-4] if name.endswith("-f16") else name
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+LINE = re.compile(r"(?:learn|votes)\.\S+?=(?P<value>\S+)")
+
+
+class Figure:
+    """One figure, over seeds."""
+
+    def __init__(self, name):
+        self.name, self.values, self.errors, self.bounds, self.side = name, [], [], [], None
+        self.range = None  # where the program says so itself
+
+    def add(self, line):
+        fields = line.split()
+        self.values.append(float(fields[0].split("=", 1)[1]))
+        for field in fields[1:]:
+            key, _, value = field.partition("=")
+            if key == "se":
+                self.errors.append(float(value))
+            elif key == "must":
+                self.side, bound = value[:2], value[2:]
+                self.bounds.append(float(bound))
+
+    def mean(self):
+        return statistics.fmean(self.values)
+
+    def interval(self):
+        """None where there is nothing to say it by."""
+        n = len(self.values)
+        if self.range:
+            return self.range
+        if len(self.errors) == n:
+            half = 1.96 * math.sqrt(sum(e * e for e in self.errors)) / n
+        elif n > 1:
+            half = STUDENT[min(n - 1, len(STUDENT) - 1)] * statistics.stdev(self.values) / math.sqrt(n)
+        else:
+            return None
+        return self.mean() - half, self.mean() + half
+
+    def must(self):
+        return statistics.fmean(self.bounds) if self.bounds else None
+
+    def is_ok(self):
+        if not self.bounds:
+            return None
+        return self.mean() >= self.must() if self.side == ">=" else self.mean() <= self.must()
+
+    def cells(self):
+        interval, ok = self.interval(), self.is_ok()
+        return ("%.4g" % self.mean(), "[%.4g,%.4g]" % interval if interval else "-",
+                "%s%.4g" % (self.side, self.must()) if self.bounds else "-", "-" if ok is None else "ok" if ok else "below")
+
+    def text(self):
+        value, interval, must, verdict = self.cells()
+        return "%s=%s" % (self.name, value) + (" ci=%s" % interval if interval != "-" else "") + (
+            " must=%s %s" % (must, verdict) if verdict != "-" else "")
+
+
+def run(command, env=None):
+    """What a program prints; ends us, with what it said, when it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    if done.returncode != 0:
+        sys.exit("%s failed:\n%s%s" % (" ".join(command), done.stdout[-2000:], done.stderr[-2000:]))
+    return done.stdout
+
+
+def commands(row, model, a):
+    """What is run for a row and a model, one for each seed."""
+    path, bench = find_model(model), os.path.join(a.build, "bench")
+    store = os.path.join(a.build, "bench-learn", short_name(model) + ".db")
+    os.makedirs(os.path.dirname(store), exist_ok=True)
+    if row == "votes":
+        return [[os.path.join(bench, "bench_votes"), path, "5", store]]
+    if row == "14":
+        return [[os.path.join(bench, "bench_train"), path, short_name(model), "2", "2", "3"]]
+    if row == "15":
+        return [[os.path.join(bench, "bench_lora"), path, "2", "5"]]
+    seeds = range(1, a.seeds + 1) if ROWS[row][1] else [1]
+    extra = ["long", store] if row in KEEPS_STORE else []
+    return [[os.path.join(bench, "bench_learn"), path, row, str(seed)] + extra for seed in seeds]
+
+
+def translate(row, model, lines):
+    """Lines of programs that have figures of their own, as ours."""
+    name = short_name(model)
+    for line in lines:
+        key, _, value = line.partition("=")
+        if row == "14" and key == "deep.%s.seqs_per_s" % name:
+            yield "learn.14.%s=%s must=>=%g" % (name, value, SEQUENCES[model])
+        elif row == "15" and key == "lora.16x8.%s" % name:
+            yield "learn.15.%s=%s must=>=0.9" % (name, value)
+        elif row not in ("14", "15"):
+            yield line
+
+
+def measure(row, model, a, figures, curves):
+    """Adds to `figures`, and to `curves` lists of (row, rank, what, model, seed, x, y)."""
+    new = {}
+    for seed, command in enumerate(commands(row, model, a), 1):
+        for line in translate(row, model, run(command).splitlines()):
+            if line.startswith("curve."):
+                key, y = line.split("=")
+                key, x = key.split("@")
+                parts = key[len("curve.%s." % row):-len("." + short_name(model))].split(".")
+                rank = parts.pop(0) if re.fullmatch(r"r\d+", parts[0]) else ""
+                curves.append((row, rank, ".".join(parts), short_name(model), seed, float(x), float(y)))
+            elif LINE.match(line):
+                name = line.split("=")[0]
+                new.setdefault(name, Figure(name)).add(line)
+    for figure in new.values():
+        print(figure.text(), flush=True)
+    figures.extend(new.values())
+
+
+def kill_store(a, figures):
+    """Row 9's other half: the store alone, by its own test, which fails when an acknowledged event is lost or doubled."""
+    out = run([os.path.join(a.build, "tests", "test_store_kill")],
+              dict(os.environ, RUVLLM_KILLS="200"))
+    found = re.search(r"(\d+) kills, (\d+) acknowledged", out)
+    if not found:
+        sys.exit("test_store_kill does not say what it did:\n%s" % out)
+    for what, value in zip(("kills", "acknowledged"), found.groups()):
+        figure = Figure("learn.9.store.%s.sqlite" % what)
+        figure.add("%s=%s" % (figure.name, value))
+        figures.append(figure)
+        print(figure.text(), flush=True)
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+HEAD = """# What learning gains, measured
+
+Written by `make bench-learn`; a row's figures are of the last run that had it. What the rows mean is in
+[internals/bench-learn.md](../internals/bench-learn.md). `must` is what was to be reached, and the last column says whether the figure does.
+Intervals are of 95 %: over single votes where a figure counts those, else over seeds (Student's, which with three seeds is wide).
+
+| figure | value | interval | must | |
+|---|---|---|---|---|
+"""
+
+
+def order_of(name):
+    """learn.2 before learn.10, votes last."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"[.]", name)]
+
+
+def is_of(name, row, model):
+    return name.startswith("votes." if row == "votes" else "learn.%s." % row) and name.endswith("." + model)
+
+
+def write_table(path, figures, ran):
+    """`ran` are pairs of a row and a model, whose figures before are forgotten."""
+    rows = {}
+    if os.path.exists(path):
+        for line in open(path, encoding="utf-8"):
+            found = re.match(r"\| `(\S+)` \|", line)
+            if found and not any(is_of(found.group(1), row, model) for row, model in ran):
+                rows[found.group(1)] = line
+    for figure in figures:
+        rows[figure.name] = "| `%s` | %s | %s | %s | %s |\n" % ((figure.name,) + figure.cells())
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(HEAD + "".join(rows[name] for name in sorted(rows, key=order_of)))
+
+
+def write(figures, curves, ran, complete):
+    folder = os.path.join(ROOT, "docs", "learning")
+    os.makedirs(folder, exist_ok=True)
+    write_table(os.path.join(folder, "figures.md"), figures, ran)
+    for row in sorted({c[0] for c in curves}):
+        if row in complete:
+            draw([c[1:] for c in curves if c[0] == row], row, os.path.join(folder, "row%s.svg" % row))
+
+
+def main():
+    a = parse_arguments()
+    wanted = a.rows.split(",") if a.rows else [
+        r for r in ROWS if r in ("14", "15", "votes") or os.path.exists(os.path.join(ROOT, "bench", "learn_row%s.c" % r))]
+    figures, curves, ran, complete, start = [], [], [], set(), time.monotonic()
+    for row in wanted:
+        if row not in ROWS:
+            sys.exit("there is no row '%s'" % row)
+        models = a.models.split(",") if a.models else ROWS[row][0]
+        began = time.monotonic()
+        for model in models:
+            if not find_model(model):
+                print("# row %s: '%s' is not there; run `make models`" % (row, model), flush=True)
+                continue
+            measure(row, model, a, figures, curves)
+            ran.append((row, short_name(model)))
+        if row == "9":
+            kill_store(a, figures)
+            ran.append((row, "sqlite"))
+        if set(ROWS[row][0]) <= set(models):
+            complete.add(row)
+        print("# row %s took %.0f s" % (row, time.monotonic() - began), flush=True)
+    low = [f.name for f in figures if f.is_ok() is False]
+    print("# %d figures, %d below what they must be, %.1f minutes" % (len(figures), len(low), (time.monotonic() - start) / 60))
+    for name in low:
+        print("# below: %s" % name)
+    if figures and not a.no_write:
+        write(figures, curves, ran, complete)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
