@@ -6,6 +6,7 @@
  */
 #include "server/api/api_adapter.h"
 #include "server/api/api_learning.h"
+#include "server/api/api_patterns.h"
 #include "server/api/api_reply.h"
 
 #include <math.h>
@@ -155,6 +156,17 @@ static void print_learning(struct rv_buf *out)
     print("Learning", out);
 }
 
+static void print_patterns(struct rv_buf *out)
+{
+    const struct ruvllm_pattern pattern = {
+        .sequence = 7, .time_us = 1700000000000000, .quality = 0.25, .verdict = RUVLLM_VERDICT_BAD, .n_used = 1};
+
+    rv_api_patterns_reply(out, "m", &pattern);
+    print("Pattern", out);
+    rv_api_patterns_reply_deleted(out);
+    print("PatternsDeleted", out);
+}
+
 /* The message of a refusal, or "ok". */
 static const char *judge(const char *kind, const char *line, size_t len, struct rv_api_error *err)
 {
@@ -208,6 +220,7 @@ int main(int argc, char **argv)
     print_lists(&out);
     print_adapters(&out);
     print_learning(&out);
+    print_patterns(&out);
     rv_buf_release(&out);
     return 0;
 }
