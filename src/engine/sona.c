@@ -216,11 +216,12 @@ static ruvllm_status check_sample(const struct ruvllm_train_sample *sample, size
     bool has_score = !isnan(sample->score);
 
     if (sample->messages || sample->is_anchor || sample->rejected || !sample->prompt || !sample->response)
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
-                            "sample %zu is not a prompt with a response: conversations, pairs and anchors are for training",
-                            i);
+        return rv_fail_kind(
+            err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+            "sample %zu is not a prompt with a response: conversations, pairs and anchors are for training", i);
     if (has_score && !(sample->score >= 0 && sample->score <= 1))
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "the score of sample %zu is not between 0 and 1", i);
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "the score of sample %zu is not between 0 and 1",
+                            i);
     return RUVLLM_OK;
 }
 

@@ -218,6 +218,7 @@ ruvllm_status ruvllm_sona_deep_optimize(ruvllm_sona *sona, const struct ruvllm_t
                                         const struct ruvllm_deep_params *params, struct ruvllm_sona_result *result,
                                         struct ruvllm_error *err)
 {
+    struct ruvllm_train_params train = ruvllm_deep_train_params_default();
     struct ruvllm_deep_params deep = ruvllm_deep_params_default();
     struct ruvllm_sona_result ours = {.struct_size = sizeof(ours)};
     ruvllm_status rc;
@@ -229,6 +230,9 @@ ruvllm_status ruvllm_sona_deep_optimize(ruvllm_sona *sona, const struct ruvllm_t
             return rv_fail(err, RUVLLM_INVALID, "'struct_size' of sample %zu is not that of this library's", i);
     }
     rc = rv_door_take_struct(&deep, sizeof(deep), params, "ruvllm_deep_params", err);
+    if (!rc)
+        rc = rv_door_take_struct(&train, sizeof(train), deep.train, "ruvllm_train_params", err);
+    deep.train = &train;
     if (!rc)
         rc = rv_sona_deep_optimize(sona, samples, n_samples, &deep, &ours, err);
     if (rc || !result)
