@@ -103,6 +103,19 @@ const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner
     return &learner->whitening;
 }
 
+ruvllm_status rv_learner_forward(struct rv_learner *learner, const char *tenant, const float *state, float *out,
+                                 struct ruvllm_error *err)
+{
+    struct rv_learner_tenant *t;
+    ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
+
+    if (rc)
+        return rc;
+    rv_head_adapter_apply(&t->state->now.adapter, state, out);
+    rv_learner_tenant_leave(learner, t);
+    return RUVLLM_OK;
+}
+
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out)
 {
     rv_tenant_table_stats(learner->tenants, out);

@@ -47,6 +47,9 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
 /* What was asked and how it was judged: every vote adds to it. */
 struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
 const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
+/* out = B (A state): what a tenant's adapter adds to a state the head reads. */
+RV_CHECKED ruvllm_status rv_learner_forward(struct rv_learner *learner, const char *tenant, const float *state,
+                                            float *out, struct ruvllm_error *err);
 /* Who is in memory. */
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 

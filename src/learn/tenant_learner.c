@@ -202,7 +202,8 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
     vote->score = score;
     vote->advantage = advantage_of(&learner->now, score);
     weigh_rows(trace, vote->advantage, share_of(&learner->now), weights);
-    rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 2,
+    rv_head_adapter_step(&vote->step, &rows, learner->whitening,
+                         reach_of(&learner->now, vote->advantage) * (trace->reach > 0 ? trace->reach : 1), 2,
                          learner->scratch);
     if (vote->advantage > -SURPRISE)
         return RUVLLM_OK;
