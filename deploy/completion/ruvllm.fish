@@ -66,6 +66,8 @@ complete -c ruvllm -n '__fish_seen_subcommand_from run' -s h -l help -d 'Show th
 complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l system -x -d 'The system message'
 complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l load -r -d 'Go on with a conversation written by /save'
 complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l json -d 'One JSON object a turn, on one line each; for use in pipes'
+complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l learn -d 'Learn from /good, /bad and /fix, at once; kept in the store, where a server with --learn and without keys has it too'
+complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l store -r -d 'With --learn: where that is kept'
 complete -c ruvllm -n '__fish_seen_subcommand_from chat' -s n -l max-tokens -x -d 'Longest answer, in tokens'
 complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l temp -x -d 'Temperature: 0 always takes the likeliest token, more is more varied'
 complete -c ruvllm -n '__fish_seen_subcommand_from chat' -l top-p -x -d 'Choose among the likeliest tokens that together have this probability; 1 is off'

@@ -1,9 +1,9 @@
 // Takes the pictures of the page in docs/ from a running server, with the answers its model gives:
 //
-//     RUVLLM_SERVER_URL=http://127.0.0.1:8080/ node page_shots.mjs [folder]
+//     RUVLLM_SERVER_URL=http://127.0.0.1:8080/ node page_shots.mjs [folder [learned]]
 //
 // RUVLLM_SERVER_KEY is the server's key, if it wants one. The model must be one that can chat; TinyLlama will do. A server
-// that learns is voted on, and what it learned is in two more pictures.
+// that learns is voted on, and what it learned is in two more pictures; `learned`: in these alone.
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -32,6 +32,7 @@ const LEARNED_SHOTS = [
 ];
 
 const url = process.env.RUVLLM_SERVER_URL;
+const onlyLearned = process.argv[3] === "learned";
 const key = process.env.RUVLLM_SERVER_KEY;
 const deps = process.env.RUVLLM_DEPS_DIR || join(homedir(), ".cache", "ruvllm-deps");
 const folder = process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), "..", "..", "docs");
@@ -57,10 +58,10 @@ async function converse(browser) {
     }
     await page.waitForSelector("#model:not([disabled])");
     await page.click("#settings-open");
-    await page.fill("#max_tokens", "250");
-    await page.fill("#seed", "1");
+    await page.fill("#max_tokens", onlyLearned ? "48" : "250");
+    if (!onlyLearned) await page.fill("#seed", "1");
     await page.keyboard.press("Escape");
-    for (const chat of QUESTIONS) {
+    for (const chat of onlyLearned ? QUESTIONS.slice(0, 1) : QUESTIONS) {
         await page.keyboard.press("Control+k");
         for (const question of chat) await ask(page, question);
     }
@@ -115,7 +116,7 @@ const browser = await chromium.launch({
 });
 try {
     const { state, learns } = await converse(browser);
-    for (const shot of SHOTS) await shoot(browser, state, shot, false);
+    for (const shot of onlyLearned ? [] : SHOTS) await shoot(browser, state, shot, false);
     for (const shot of learns ? LEARNED_SHOTS : []) await shoot(browser, state, shot, true);
 } finally {
     await browser.close();
