@@ -14,6 +14,8 @@ const QUESTIONS = [
     ["What does strlen do?", "Write a C function that reverses a string in place. Then explain it in a short list."],
 ];
 
+const BETTER = "A mutex lets one thread at a time into a piece of code. So data that threads share is not changed by two at once.";
+
 const SHOTS = [
     { name: "page-light.png", colorScheme: "light", viewport: { width: 1280, height: 800 } },
     { name: "page-dark.png", colorScheme: "dark", viewport: { width: 1280, height: 800 } },
@@ -83,7 +85,9 @@ async function teach(page) {
         await page.waitForSelector("#stop:not([hidden])");
         await page.waitForSelector("#send:not([hidden])");
     }
-    await page.locator(".answer").last().getByLabel(labels[1]).click();
+    await page.locator(".answer").last().getByLabel("Correct this answer").click();
+    await page.fill("textarea.edit", BETTER);
+    await page.getByRole("button", { name: "Teach this" }).click();
     await page.locator(".answer").last().locator(".vote-note", { hasText: "generation" }).waitFor();
 }
 
