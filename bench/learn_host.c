@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_THREADS = 2, MAX_PROMPT = 256 };
+enum { MAX_PROMPT = 256 };
 
 static void open_store(struct host *host, const char *path)
 {
@@ -36,7 +36,7 @@ void host_open(struct host *host, const struct host_config *config)
     struct ruvllm_error err;
 
     *host = (struct host){0};
-    model.n_threads = N_THREADS;
+    model.n_threads = config->n_threads > 0 ? config->n_threads : 1;
     model.max_context = config->context;
     params.model = &model;
     params.kv_bytes = (uint64_t)2 << 30;
@@ -149,14 +149,16 @@ struct ruvllm_feedback_result host_vote(struct host *host, const char *tenant, u
 uint64_t host_hash(struct host *host, const char *tenant, int64_t *generation)
 {
     struct rv_adapter *adapter;
+    struct rv_memory *memory;
     struct rv_learner *learner;
     struct ruvllm_error err;
     uint64_t hash;
 
     if (rv_engine_learn_get(host->engine, &learner, &err) ||
-        rv_learner_current(learner, tenant, &adapter, generation, &err))
+        rv_learner_current(learner, tenant, &adapter, &memory, generation, &err))
         lab_die("what was learned", &err);
     hash = lab_hash_adapter(adapter);
     rv_adapter_unref(adapter);
+    rv_memory_unref(memory);
     return hash;
 }

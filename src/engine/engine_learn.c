@@ -35,7 +35,54 @@ ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learne
                                "this engine does not learn: it was not asked to");
 }
 
+/* Two changes below the head, as one number; 0: there is none. */
+static uint64_t mix_layers(uint64_t named, uint64_t deep)
+{
+    return named && deep ? (named ^ deep * 0x9E3779B97F4A7C15u) | 1 : named + deep;
+}
+
+ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
+                                     struct ruvllm_error *err)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
+    struct rv_adapter *deep;
+    uint64_t own;
+    int64_t generation;
+    ruvllm_status rc;
+
+    if (!learner)
+        return RUVLLM_OK;
+    rc = rv_learner_deep(learner, tenant, &deep, &own, &generation, err);
+    rv_adapter_unref(deep);
+    *layers = mix_layers(*layers, own);
+    return rc;
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
+
+/* What the tenant has learned, at the head and below it, of one generation. */
+static ruvllm_status take_learned(struct rv_learner *learner, const char *tenant, struct rv_job *job,
+                                  int64_t *generation, struct ruvllm_error *err)
+{
+    uint64_t layers = 0;
+    int64_t of = -1;
+    ruvllm_status rc = RUVLLM_OK;
+
+    while (!rc && of != *generation) { // again when an event came in between
+        rv_adapter_unref(job->learned);
+        rv_adapter_unref(job->deep);
+        rv_memory_unref(job->memory);
+        job->learned = job->deep = NULL;
+        job->memory = NULL;
+        rc = rv_learner_current(learner, tenant, &job->learned, &job->memory, generation, err);
+        if (!rc)
+            rc = rv_learner_deep(learner, tenant, &job->deep, &layers, &of, err);
+    }
+    if (!rc)
+        job->request.scope.adapter_layers = mix_layers(job->ticket.layers, layers);
+    return rc;
+}
 
 ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                     struct ruvllm_error *err)
@@ -57,7 +104,7 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
     if (rc)
         return rc;
     /* Answers go on while the store is away: without what was learned, and the answer says so by its generation. */
-    if (learner && rv_learner_current(learner, tenant, &job->learned, &job->memory, &generation, &trouble))
+    if (learner && take_learned(learner, tenant, job, &generation, &trouble))
         rv_log(RUVLLM_LOG_WARN, "answering without what was learned: %s", trouble.message);
     job->trace->generation = generation;
     rv_reply_response(job->reply)->learned_generation = generation;
@@ -68,13 +115,16 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
 
 void rv_engine_learn_join(struct rv_job *job)
 {
+    const struct rv_adapter *learned[] = {job->deep, job->learned};
     struct rv_adapter_mix *mix = &job->request.mix;
 
-    if (!job->learned)
-        return;
-    mix->adapters[mix->n_adapters] = job->learned;
-    mix->weights[mix->n_adapters] = 1;
-    mix->n_adapters++;
+    for (size_t i = 0; i < sizeof(learned) / sizeof(learned[0]); i++) {
+        if (!learned[i])
+            continue;
+        mix->adapters[mix->n_adapters] = learned[i];
+        mix->weights[mix->n_adapters] = 1;
+        mix->n_adapters++;
+    }
 }
 
 const float *rv_engine_learn_recall(struct ruvllm_engine *engine, struct rv_job *job, const float *state, float *row)
@@ -215,7 +265,8 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
                                        .store = params->store,
                                        .model = model,
                                        .rank = params->rank,
-                                       .trace_bytes = params->trace_bytes};
+                                       .trace_bytes = params->trace_bytes,
+                                       .tenant_bytes = params->tenant_bytes};
     struct rv_whitening whitening = {0};
     struct rv_learner *learner;
     ruvllm_status rc;

@@ -26,6 +26,10 @@ void rv_engine_learn_free(struct rv_engine_learn *learn);
 RV_CHECKED ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learner **out,
                                              struct ruvllm_error *err);
 
+/* What keys and values of a tenant's requests depend on, besides the `*layers` of the adapters they name. */
+RV_CHECKED ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
+                                                struct ruvllm_error *err);
+
 /* Gives a new job a trace to fill and what its tenant has learned. */
 RV_CHECKED ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                                struct ruvllm_error *err);

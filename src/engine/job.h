@@ -29,6 +29,7 @@ struct rv_job {
     struct rv_adapter_ticket ticket;
     struct rv_trace *trace;     // what the engine learns from; NULL: nothing is
     struct rv_adapter *learned; // what the tenant's feedback has taught; NULL: nothing
+    struct rv_adapter *deep;    // what a training run on it has; NULL: nothing
     struct rv_memory *memory;   // likewise, what is to be said in which state; NULL: nothing
     float temperature;          // it is drawn with
     struct rv_speculate_record guesses;

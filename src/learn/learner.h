@@ -9,8 +9,11 @@
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
 
+#include "learn/deep_shelf.h"
 #include "learn/history.h"
 #include "learn/lesson.h"
+#include "learn/reasoning_bank.h"
+#include "learn/tenant_table.h"
 #include "model/adapter.h"
 #include "store/store.h"
 #include "store/store_rows.h"
@@ -24,6 +27,7 @@ struct rv_learner_config {
     const char *model;          // what events of this model are known by, up to 128 bytes
     int32_t rank;               // 1 to RV_HEAD_ADAPTER_MAX_RANK
     uint64_t trace_bytes;       // for answers that wait for feedback
+    uint64_t tenant_bytes;      // for tenants: who is not used goes, and comes back from the store; 0: nobody goes
 };
 
 /* Takes over the whitening, also when it fails. */
@@ -37,7 +41,14 @@ void rv_learner_free(struct rv_learner *learner);
  */
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
                                             struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err);
+/* What it was made with; `model` is its own. */
+const struct rv_learner_config *rv_learner_made_with(const struct rv_learner *learner);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+/* What was asked and how it was judged: every vote adds to it. */
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
+/* Who is in memory. */
+void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 
 /* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
 struct rv_learner_summary {
@@ -93,6 +104,22 @@ RV_CHECKED ruvllm_status rv_learner_teach(struct rv_learner *learner, const char
 RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant, int64_t generation,
                                             struct rv_learner_result *result, struct ruvllm_error *err);
 
+/*
+ * What answers below the head: a reference of the caller's, or NULL; what keys and values depend on by it (0: nothing);
+ * and of which generation that is.
+ */
+RV_CHECKED ruvllm_status rv_learner_deep(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
+                                         uint64_t *layers, int64_t *generation, struct ruvllm_error *err);
+/* What the last deep run has left, to go on from; *found false: there was none. */
+RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant,
+                                                 struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
+/*
+ * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
+ * last event it has read, `metrics` JSON. UNSUPPORTED without a store.
+ */
+RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
+                                           int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
+                                           struct ruvllm_error *err);
 /*
  * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over
  * restarts.

@@ -54,6 +54,12 @@ int32_t rv_memory_n_keys(const struct rv_memory *memory)
     return memory ? memory->n_entries : 0;
 }
 
+struct rv_memory_page *const *rv_memory_pages(const struct rv_memory *memory, int32_t *n)
+{
+    *n = memory ? memory->n_pages : 0;
+    return memory ? memory->pages : NULL;
+}
+
 static ruvllm_status new_memory(struct rv_memory **out, int32_t n_pages, int32_t n_entries, struct ruvllm_error *err)
 {
     struct rv_memory *m = rv_calloc(1, sizeof(*m));

@@ -15,13 +15,15 @@
 
 enum { RV_TENANT_LEARNER_SNAPSHOTS = 32 }; // generations that are kept in memory to go back to
 
-/* What a generation consists of. */
+/* What a generation consists of: plain numbers, which a checkpoint copies as they are, and the adapter, which is last.
+ */
 struct rv_tenant_state {
     int64_t generation;
     int64_t n_votes;
     double mean; // of scores, running
     double variance;
     double spent_kl;   // of all steps that are in it
+    int64_t deep;      // number of the deep run whose result answers below the head; 0: none
     int64_t n_lessons; // corrections and pairs that are in it
     struct rv_head_adapter adapter;
     struct rv_memory *memory; // a reference; NULL: nothing
@@ -47,6 +49,16 @@ struct rv_tenant_vote {
 RV_CHECKED ruvllm_status rv_tenant_learner_new(struct rv_tenant_learner **out, const struct rv_whitening *whitening,
                                                int32_t rank, struct ruvllm_error *err);
 void rv_tenant_learner_free(struct rv_tenant_learner *learner);
+/* What it takes in memory. */
+uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *learner);
+/*
+ * Room for the snapshot of a generation. Where there is room for the next one, making that one cannot fail: ask before
+ * the event goes to the log.
+ */
+RV_CHECKED ruvllm_status rv_tenant_learner_make_room(struct rv_tenant_learner *learner, int64_t generation,
+                                                     struct ruvllm_error *err);
+/* For one whose snapshots were read from elsewhere: goes on from this one, which it has. */
+void rv_tenant_learner_resume(struct rv_tenant_learner *learner, int64_t generation);
 
 /*
  * Weighs a score of 0 to 1 against the tenant's others (so floods of equal votes come to nothing) and makes the step.
@@ -69,6 +81,9 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
+/* The next generation, by a deep run's result; 0: none answers any more. */
+RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
+                                                    struct ruvllm_error *err);
 /* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
 RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
