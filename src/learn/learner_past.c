@@ -94,7 +94,9 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
     rc = rv_learner_tenant_begin(learner, tenant, &t, err);
     if (rc)
         return rc;
-    rc = forget_in_store(learner, t, seq, err);
+    rc = rv_reasoning_bank_drop(learner->bank, t->name, seq, err);
+    if (!rc)
+        rc = forget_in_store(learner, t, seq, err);
     result->commit_us = rv_clock_us() - start;
     start = rv_clock_us();
     if (!rc) {

@@ -548,32 +548,54 @@ ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, const char 
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, struct ruvllm_error *err)
+/* Under both locks: the tenant leaves memory, and `seq` of it, or for 0 all, leaves what waits for the store. */
+static ruvllm_status let_go(struct rv_reasoning_bank *b, const char *name, int64_t seq, struct ruvllm_error *err)
 {
-    const char *name = name_of(tenant);
-    ruvllm_status rc;
+    ruvllm_status rc = take_in(b, err);
     struct list rest = {0};
     struct tenant *t;
     struct entry *e;
 
-    pthread_mutex_lock(&bank->save_lock);
-    pthread_mutex_lock(&bank->lock);
-    rc = take_in(bank, err);
-    while ((e = pop(&bank->unsaved)) != NULL) {
-        if (strcmp(e->tenant, name) == 0)
+    while ((e = pop(&b->unsaved)) != NULL) {
+        if (strcmp(e->tenant, name) == 0 && (seq == 0 || e->pattern.seq == seq))
             free_entry(e);
         else
             push(&rest, e);
     }
-    bank->unsaved = rest;
-    t = find(bank, name);
+    b->unsaved = rest;
+    t = find(b, name);
     if (t) {
-        bank->tenants = t->next;
+        b->tenants = t->next;
         free_tenant(t);
     }
+    return rc;
+}
+
+ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, struct ruvllm_error *err)
+{
+    const char *name = name_of(tenant);
+    ruvllm_status rc;
+
+    pthread_mutex_lock(&bank->save_lock);
+    pthread_mutex_lock(&bank->lock);
+    rc = let_go(bank, name, 0, err);
     pthread_mutex_unlock(&bank->lock);
     if (!rc && bank->config.store)
         rc = rv_store_patterns_delete(bank->config.store, name, bank->model, 0, NULL, err);
+    pthread_mutex_unlock(&bank->save_lock);
+    return rc;
+}
+
+ruvllm_status rv_reasoning_bank_drop(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
+                                     struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    pthread_mutex_lock(&bank->save_lock);
+    pthread_mutex_lock(&bank->lock);
+    if (seq > 0 && bank->config.store) // it comes back from there
+        rc = let_go(bank, name_of(tenant), seq, err);
+    pthread_mutex_unlock(&bank->lock);
     pthread_mutex_unlock(&bank->save_lock);
     return rc;
 }

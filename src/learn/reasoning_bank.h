@@ -64,6 +64,12 @@ RV_CHECKED ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, 
 /* Removes all patterns of a tenant, in memory and in the store. */
 RV_CHECKED ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant,
                                                   struct ruvllm_error *err);
+/*
+ * Lets go of the pattern of an event that is about to be forgotten: out of memory and of what waits for the store. What
+ * is in the store goes with the event.
+ */
+RV_CHECKED ruvllm_status rv_reasoning_bank_drop(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
+                                                struct ruvllm_error *err);
 /* Writes what waits, now. */
 RV_CHECKED ruvllm_status rv_reasoning_bank_flush(struct rv_reasoning_bank *bank, struct ruvllm_error *err);
 /* Patterns that were given up because the store was away for too long. */

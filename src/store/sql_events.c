@@ -5,6 +5,7 @@
 #include "store/sql_events.h"
 
 #include "store/sql_checkpoints.h"
+#include "store/sql_patterns.h"
 #include "store/sql_statement.h"
 
 #include <string.h>
@@ -306,6 +307,8 @@ ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char *tenant, i
     }
     if (!rc)
         rc = rv_sql_checkpoints_drop(db, tenant, seq, err); // what it came to is in them
+    if (!rc)
+        rc = rv_sql_patterns_drop(db, tenant, seq, err);
     return rv_sql_db_end(db, rc, err);
 }
 

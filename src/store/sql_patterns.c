@@ -10,6 +10,7 @@ enum { PAGE_BYTES = 64 * 1024 * 1024 };
 static const char ADD[] = "INSERT INTO pattern (" COLUMNS ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING row";
 static const char READ[] =
     "SELECT row, " COLUMNS " FROM pattern WHERE tenant = $1 AND model = $2 AND row > $3 ORDER BY row LIMIT $4";
+static const char DROP[] = "DELETE FROM pattern WHERE tenant = $1 AND seq = $2";
 static const char DELETE[] = "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND ($3 = 0 OR row = $3)";
 /* Without that many rows there is no such row, and nothing compares with NULL. */
 static const char KEEP_NEWEST[] =
@@ -120,6 +121,18 @@ ruvllm_status rv_sql_patterns_delete(struct rv_store_db *db, const char *tenant,
     if (!rc)
         *n_deleted = (uint64_t)db->n_changed;
     return rc;
+}
+
+ruvllm_status rv_sql_patterns_drop(struct rv_store_db *db, const char *tenant, int64_t seq, struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, DROP, "delete the pattern of an event", err);
+
+    if (rc)
+        return rc;
+    rv_sql_statement_bind_text(&s, tenant);
+    rv_sql_statement_bind_int(&s, seq);
+    return rv_sql_statement_run(&s, err);
 }
 
 ruvllm_status rv_sql_patterns_keep_newest(struct rv_store_db *db, const char *tenant, const char *model, size_t n,

@@ -3,6 +3,7 @@
 #include "support/store_fixture.h"
 
 #include "base/rng.h"
+#include "store/store_events.h"
 #include "store/store_patterns.h"
 
 #include <math.h>
@@ -228,6 +229,42 @@ struct crowd {
     int number;
 };
 
+/* Wherever it is: waiting for the store, or in it. */
+static void the_pattern_of_a_forgotten_event_is_gone(void **state)
+{
+    for (int is_saved = 0; is_saved < 2; is_saved++) {
+        ruvllm_store *store = store_open(store_temp_path());
+        struct rv_reasoning_bank *bank = open_bank(store, 0, 0);
+        struct rv_reasoning_pattern found[8];
+        size_t n;
+
+        for (int64_t seq = 1; seq <= 3; seq++) {
+            struct rv_store_event e = {.tenant = "anna", .model = "m", .kind = RV_STORE_EVENT_VOTE, .score = 1};
+
+            assert_ok(rv_store_events_append(store, &e, 1, err));
+            add(bank, "anna", 1, (uint64_t)seq, 1);
+            add(bank, "bert", 1, (uint64_t)seq, 1);
+        }
+        if (is_saved)
+            assert_ok(rv_reasoning_bank_flush(bank, err));
+        assert_ok(rv_reasoning_bank_list(bank, "anna", found, 8, &n, NULL, err));
+        assert_int_equal(n, 3);
+        assert_ok(rv_reasoning_bank_drop(bank, "anna", 2, err));
+        assert_ok(rv_store_events_forget(store, "anna", 2, err));
+        for (int again = 0; again < 2; again++) {
+            assert_ok(rv_reasoning_bank_list(bank, "anna", found, 8, &n, NULL, err));
+            assert_true(n == 2 && found[0].seq == 3 && found[1].seq == 1);
+            assert_ok(rv_reasoning_bank_list(bank, "bert", found, 8, &n, NULL, err));
+            assert_int_equal(n, 3);
+            rv_reasoning_bank_free(bank);
+            bank = open_bank(store, 0, 0);
+        }
+        rv_reasoning_bank_free(bank);
+        ruvllm_store_close(store);
+    }
+    (void)state;
+}
+
 static void *add_and_search(void *arg)
 {
     const struct crowd *c = arg;
@@ -271,7 +308,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(judged_questions_are_found_by_likeness), cmocka_unit_test(what_is_no_quality_is_refused),
         cmocka_unit_test(patterns_outlive_the_process),           cmocka_unit_test(the_oldest_go_first),
-        cmocka_unit_test(damaged_patterns_are_an_error),          cmocka_unit_test(many_threads_may_use_it),
+        cmocka_unit_test(damaged_patterns_are_an_error),          cmocka_unit_test(the_pattern_of_a_forgotten_event_is_gone),
+        cmocka_unit_test(many_threads_may_use_it),
     };
 
     return cmocka_run_group_tests(tests, make_whitening, free_whitening);
