@@ -306,9 +306,12 @@ static void many_threads_may_use_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(judged_questions_are_found_by_likeness), cmocka_unit_test(what_is_no_quality_is_refused),
-        cmocka_unit_test(patterns_outlive_the_process),           cmocka_unit_test(the_oldest_go_first),
-        cmocka_unit_test(damaged_patterns_are_an_error),          cmocka_unit_test(the_pattern_of_a_forgotten_event_is_gone),
+        cmocka_unit_test(judged_questions_are_found_by_likeness),
+        cmocka_unit_test(what_is_no_quality_is_refused),
+        cmocka_unit_test(patterns_outlive_the_process),
+        cmocka_unit_test(the_oldest_go_first),
+        cmocka_unit_test(damaged_patterns_are_an_error),
+        cmocka_unit_test(the_pattern_of_a_forgotten_event_is_gone),
         cmocka_unit_test(many_threads_may_use_it),
     };
 
