@@ -3,7 +3,7 @@
  * answers that tenant alone, below the head, and never meets another's cached keys and values; it is there after a
  * restart and gone after going back, to the bit; and what gains nothing, or forgets too much, changes nothing.
  */
-#include "ruvllm_learn.h"
+#include "ruvllm_learn_log.h"
 #include "ruvllm_train.h"
 
 #include "support/test.h"
@@ -24,6 +24,7 @@ static char *play; // what is taught: another kind of text
 static const char *path;
 static ruvllm_store *store;
 static ruvllm_engine *engine;
+static const char *adapter; // that requests name; NULL: none
 
 static ruvllm_engine *open_engine(ruvllm_store *with)
 {
@@ -58,7 +59,7 @@ static struct ruvllm_response *ask(const char *tenant, const char *text, uint64_
     struct ruvllm_generate_params params = ruvllm_generate_params_default();
     struct ruvllm_input input = {.struct_size = sizeof(input), .text = text, .text_len = strlen(text)};
     struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
+        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant, .adapter = adapter};
     struct ruvllm_event event = {.struct_size = sizeof(event)};
     uint64_t mine;
 
@@ -179,6 +180,30 @@ static void what_a_tenant_said_becomes_a_generation(void **state)
     ruvllm_response_free(other);
 }
 
+/* Another engine, which learns nothing, with the file as an adapter. */
+static void what_was_learned_can_be_taken_along(void **state)
+{
+    const char *file = test_temp_path(".gguf");
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    struct ruvllm_response *mine, *theirs;
+    int64_t generation;
+
+    (void)state;
+    assert_ok(ruvllm_engine_learn_rollback(engine, "anna", N_LESSONS + 1, &back, err)); // of the case before
+    mine = ask("anna", TEXT, NULL);
+    assert_ok(ruvllm_engine_learn_export(engine, "anna", file, RUVLLM_ADAPTER_OWN, err));
+    assert_ok(ruvllm_engine_adapter_load(engine, "taken", file, -1, &generation, err));
+    adapter = "taken";
+    theirs = ask("fred", TEXT, NULL);
+    adapter = NULL;
+    assert_int_equal(mine->n_tokens, theirs->n_tokens);
+    assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
+    for (size_t i = 0; i < mine->n_tokens; i++)
+        assert_true(fabsf(mine->logprobs[2 * i].logprob - theirs->logprobs[2 * i].logprob) < 2e-3f);
+    ruvllm_response_free(mine);
+    ruvllm_response_free(theirs);
+}
+
 static void a_second_run_goes_on_from_the_first(void **state)
 {
     struct ruvllm_deep_report first, second;
@@ -258,6 +283,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_tenant_said_becomes_a_generation),
+        cmocka_unit_test(what_was_learned_can_be_taken_along),
         cmocka_unit_test(a_second_run_goes_on_from_the_first),
         cmocka_unit_test(what_forgets_too_much_answers_nobody),
         cmocka_unit_test(what_was_gone_back_from_is_not_learned),
