@@ -179,7 +179,7 @@ static ruvllm_status apply_deep(struct rv_learner *l, struct tenant *t, const st
     int64_t number;
     ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, err);
 
-    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, err);
+    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, event->memory, err);
 }
 
 static bool is_taught(enum rv_store_event_kind kind)
@@ -546,7 +546,8 @@ ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *te
 
 /* Under the tenant's lock. */
 static ruvllm_status deepen(struct rv_learner *l, struct tenant *t, struct rv_store_generation *gen,
-                            struct rv_str content, struct rv_learner_result *result, struct ruvllm_error *err)
+                            const struct rv_learner_deepening *by, struct rv_learner_result *result,
+                            struct ruvllm_error *err)
 {
     struct rv_store_event event = {.kind = RV_STORE_EVENT_DEEP, .generation = t->state->now.generation};
     struct rv_deep_shelf_place place = deep_place(l, t);
@@ -554,23 +555,23 @@ static ruvllm_status deepen(struct rv_learner *l, struct tenant *t, struct rv_st
     ruvllm_status rc;
 
     gen->parent = t->state->now.deep;
-    rc = rv_deep_shelf_add(&place, gen, content, err);
+    rc = rv_deep_shelf_add(&place, gen, by->content, err);
     if (rc)
         return rc;
     event.delta = rv_deep_shelf_write_ref(gen, ref);
+    event.memory = by->distilled;
     event.reason = (struct rv_str){gen->metrics, strlen(gen->metrics)};
     rc = append(l, t, &event, result, err);
     if (!rc)
-        rc = rv_tenant_learner_set_deep(t->state, gen->generation, err);
+        rc = rv_tenant_learner_set_deep(t->state, gen->generation, by->distilled, err);
     if (!rc)
         rc = publish(l, t, err);
     result->generation = t->state->now.generation;
     return rc;
 }
 
-ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
-                                int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
-                                struct ruvllm_error *err)
+ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, const struct rv_learner_deepening *by,
+                                struct rv_learner_result *result, struct ruvllm_error *err)
 {
     struct rv_store_generation *gen = rv_calloc(1, sizeof(*gen));
     struct tenant *t;
@@ -579,8 +580,8 @@ ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, 
     *result = (struct rv_learner_result){0};
     if (!gen)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
-    gen->applied_seq = applied_seq;
-    snprintf(gen->metrics, sizeof(gen->metrics), "%s", metrics);
+    gen->applied_seq = by->applied_seq;
+    snprintf(gen->metrics, sizeof(gen->metrics), "%s", by->metrics);
     rc = learner->config.store ? find_tenant(learner, tenant, &t, err)
                                : rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
                                               "a deep run's result needs a store to be kept in");
@@ -588,7 +589,7 @@ ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, 
         pthread_mutex_lock(&t->lock);
         rc = read_log(learner, t, err);
         if (!rc)
-            rc = deepen(learner, t, gen, content, result, err);
+            rc = deepen(learner, t, gen, by, result, err);
         pthread_mutex_unlock(&t->lock);
     }
     rv_free(gen);

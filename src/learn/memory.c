@@ -181,6 +181,34 @@ ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *b
     return RUVLLM_OK;
 }
 
+/* ---- dropping keys -------------------------------------------------------------------------- */
+
+ruvllm_status rv_memory_without(struct rv_memory **out, const struct rv_memory *before, rv_memory_key_fn is_dropped,
+                                void *user, struct ruvllm_error *err)
+{
+    struct rv_memory *m;
+    ruvllm_status rc = new_memory(&m, before->n_pages, before->n_entries, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    m->whitening = before->whitening;
+    for (; m->n_pages < before->n_pages; m->n_pages++)
+        m->pages[m->n_pages] = rv_memory_page_ref(before->pages[m->n_pages]);
+    for (int32_t i = 0; i < before->n_entries; i++) {
+        const struct entry *e = &before->entries[i];
+
+        if (!is_dropped(user, before->pages[e->page], e->key))
+            m->entries[m->n_entries++] = *e;
+    }
+    if (m->n_entries == 0) {
+        rv_memory_unref(m);
+        return RUVLLM_OK;
+    }
+    *out = m;
+    return RUVLLM_OK;
+}
+
 /* ---- asking --------------------------------------------------------------------------------- */
 
 /* The first entry after `last`, or of a later token. */

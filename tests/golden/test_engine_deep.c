@@ -247,6 +247,43 @@ static void what_was_gone_back_from_is_not_learned(void **state)
     assert_true(train("emil", 1, 0.5f).n_corrections == 5);
 }
 
+/* Few short corrections, gone over until they are known by heart. */
+static void what_the_weights_know_is_no_longer_remembered(void **state)
+{
+    struct ruvllm_train_params t = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params params = ruvllm_deep_params_default();
+    struct ruvllm_deep_report report = {.struct_size = sizeof(report)};
+    struct ruvllm_learned_info before = {.struct_size = sizeof(before)}, after = before;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        static const char *const questions[] = {"The cat is", "A big red ball was", "They went to", "Tom said that"};
+        struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .correction = " zan zan zan."};
+
+        ruvllm_response_free(ask("gina", questions[i], &feedback.id));
+        assert_ok(ruvllm_engine_give_feedback(engine, "gina", &feedback, NULL, err));
+    }
+    assert_ok(ruvllm_engine_learned(engine, "gina", &before, err));
+    assert_true(before.n_keys > 0);
+    t.n_epochs = 8;
+    t.step_size = 1e-2f;
+    t.held_out = 0;
+    t.batch_tokens = 2048;
+    t.n_threads = 2;
+    params.train = &t;
+    params.max_forgetting = 10;
+    assert_ok(ruvllm_engine_learn_deep(engine, "gina", &params, &report, err));
+    print_message("%lld of %lld keys went\n", (long long)report.n_distilled, (long long)before.n_keys);
+    assert_true(report.train.was_written && report.n_distilled > 0);
+    assert_ok(ruvllm_engine_learned(engine, "gina", &after, err));
+    assert_true(after.n_keys >= before.n_keys - report.n_distilled && after.n_keys < before.n_keys);
+    close_all();
+    open_all();
+    before = after;
+    assert_ok(ruvllm_engine_learned(engine, "gina", &after, err));
+    assert_int_equal(after.n_keys, before.n_keys);
+}
+
 static void without_a_log_there_is_nothing_to_learn_from(void **state)
 {
     ruvllm_engine *other = open_engine(NULL);
@@ -287,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_second_run_goes_on_from_the_first),
         cmocka_unit_test(what_forgets_too_much_answers_nobody),
         cmocka_unit_test(what_was_gone_back_from_is_not_learned),
+        cmocka_unit_test(what_the_weights_know_is_no_longer_remembered),
         cmocka_unit_test(without_a_log_there_is_nothing_to_learn_from),
     };
 
