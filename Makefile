@@ -1,7 +1,8 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora bench-spec bench-learn bench-store server-load parity kv-random store-kill install deb clean
+	bench-serve bench-lora bench-spec bench-learn bench-store server-load schema-campaign parity kv-random store-kill \
+	learn-outage install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -28,10 +29,12 @@ help:
 	@echo '    make asan       address and undefined-behaviour sanitizers'
 	@echo '    make tsan       thread sanitizer'
 	@echo '    make kv-random  a million random operations on blocks, prefix tree and scheduler'
-	@echo '    make store-kill 1000 kills while events stream, into SQLite and into PostgreSQL'
+	@echo '    make store-kill 1000 kills while events stream and while tenants vote, into SQLite and into PostgreSQL'
+	@echo '    make learn-outage  PostgreSQL away for a minute while a server answers and learns'
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
+	@echo '    make schema-campaign  1000 random schemas on each of three models, judged by ajv'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
 	@echo 'Figures and installation:'
@@ -117,6 +120,11 @@ bench-store: build
 parity: build
 	ctest --preset release -L slow
 
+SCHEMAS ?= 1000
+schema-campaign: build
+	RUVLLM=build/release/apps/cli/ruvllm RUVLLM_DEPS_DIR=$(patsubst %/models,%,$(MODELS_DIR)) RUVLLM_MODELS_DIR=$(MODELS_DIR) \
+	    node tests/server/schema_campaign.mjs $(SCHEMAS)
+
 # One after the other: each wants the machine for itself. All are run, then the first failure is told.
 server-load: build
 	status=0; for suite in $(SERVER_LOAD); do \
@@ -129,8 +137,13 @@ kv-random: build
 	RUVLLM_KV_RANDOM_OPS=1000000 build/release/tests/test_kv_random
 
 store-kill: build
-	RUVLLM_KILLS=1000 build/release/tests/test_store_kill
-	RUVLLM_KILLS=1000 python3 tests/support/with_postgres.py run build/release/tests/test_store_kill
+	set -e; for suite in test_store_kill test_learner_kill; do \
+	    RUVLLM_KILLS=1000 build/release/tests/$$suite; \
+	    RUVLLM_KILLS=1000 python3 tests/support/with_postgres.py run build/release/tests/$$suite; \
+	done
+
+learn-outage: build
+	RUVLLM_OUTAGE_SECONDS=60 ctest --test-dir build/release -R '^test_learn_outage$$' -V
 
 install: build
 	cmake --install build/release --prefix $(PREFIX)

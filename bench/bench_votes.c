@@ -157,7 +157,8 @@ static void report(const char *model, struct floor *floors, int n_rounds)
 
 int main(int argc, char **argv)
 {
-    struct host_config config = {.store = argc > 3 ? argv[3] : NULL, .context = 160, .n_streams = N_STREAMS};
+    struct host_config config = {
+        .store = argc > 3 ? argv[3] : NULL, .context = 160, .n_streams = N_STREAMS, .n_threads = 2};
     int n_rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 7;
     static struct floor floors[2];
     struct host hosts[2];

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void print_name(const char *kind, const struct learn_args *args, int32_t rank, const char *what)
 {
@@ -37,6 +39,27 @@ void learn_figure_curve(const struct learn_args *args, int32_t rank, const char 
     print_name("curve", args, rank, what);
     printf("@%g=%.6g\n", x, value);
     (void)fflush(stdout);
+}
+
+void learn_figure_apart(struct learn_args *args, void (*run)(struct learn_args *args, void *user), void *user)
+{
+    enum { BROKEN = 100 }; // what lab_die ends with, and more than can be missed
+    int status = 0;
+    pid_t child;
+
+    (void)fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        args->n_missed = 0;
+        run(args, user);
+        (void)fflush(stdout);
+        _exit(args->n_missed < BROKEN ? args->n_missed : BROKEN);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) >= BROKEN) {
+        (void)fprintf(stderr, "learn: a part of the row broke\n");
+        exit(1);
+    }
+    args->n_missed += WEXITSTATUS(status);
 }
 
 void learn_figure_name_model(char out[64], const char *path)

@@ -41,6 +41,12 @@ struct learn_figure {
 void learn_figure_print(struct learn_args *args, const struct learn_figure *figure);
 void learn_figure_curve(const struct learn_args *args, int32_t rank, const char *what, double x, double value);
 
+/*
+ * Runs something in a copy of this process, which ends with it: so several things can begin from one state. Only while
+ * there is one thread.
+ */
+void learn_figure_apart(struct learn_args *args, void (*run)(struct learn_args *args, void *user), void *user);
+
 /* A file's name without folder, ending, and the precision that says nothing. */
 void learn_figure_name_model(char out[64], const char *path);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_THREADS = 2, MAX_PROMPT = 256 };
+enum { MAX_PROMPT = 256 };
 
 static void open_store(struct host *host, const char *path)
 {
@@ -36,7 +36,7 @@ void host_open(struct host *host, const struct host_config *config)
     struct ruvllm_error err;
 
     *host = (struct host){0};
-    model.n_threads = N_THREADS;
+    model.n_threads = config->n_threads > 0 ? config->n_threads : 1;
     model.max_context = config->context;
     params.model = &model;
     params.kv_bytes = (uint64_t)2 << 30;

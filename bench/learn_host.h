@@ -17,6 +17,7 @@ struct host_config {
     int32_t rank; // 0: the engine's own
     int32_t context;
     int32_t n_streams; // answered at once
+    int32_t n_threads; // 0: one
 };
 
 struct host {

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_THREADS = 2, MAX_ROWS = 512, FIRST_TEXTS = 24, FIRST_SEED = 7 };
+enum { MAX_ROWS = 512, FIRST_TEXTS = 24, FIRST_SEED = 7 };
 
 void lab_die(const char *what, const struct ruvllm_error *err)
 {
     (void)fprintf(stderr, "learn: %s%s%s\n", what, err ? ": " : "", err ? err->message : "");
-    exit(1);
+    exit(LAB_BROKEN);
 }
 
 void *lab_need(void *memory)
@@ -85,7 +85,7 @@ void lab_open(struct lab *lab, const char *path, uint64_t seed)
     struct ruvllm_error err;
 
     *lab = (struct lab){0};
-    params.n_threads = N_THREADS;
+    params.n_threads = 1; // seeds run beside each other instead
     params.max_context = LAB_CONTEXT;
     if (rv_model_open(&lab->model, path, &params, false, &err))
         lab_die(path, &err);

@@ -12,7 +12,7 @@
 #include "learn/head_gradient.h"
 #include "learn/tenant_learner.h"
 
-enum { LAB_SEQS = 32, LAB_CONTEXT = 256, LAB_TEXT = 128 };
+enum { LAB_SEQS = 32, LAB_CONTEXT = 256, LAB_TEXT = 128, LAB_BROKEN = 100 };
 
 struct lab {
     struct ruvllm_model *model;
@@ -26,7 +26,7 @@ struct lab {
     float *weights; // of a draw
 };
 
-/* Ends the program; `err` may be NULL. */
+/* Ends the program with status LAB_BROKEN; `err` may be NULL. */
 _Noreturn void lab_die(const char *what, const struct ruvllm_error *err);
 /* Ends the program when there is no memory. */
 void *lab_need(void *memory);

@@ -102,58 +102,62 @@ static double share_restored(struct skill *skill, const struct past *past)
     return (double)n_same / n;
 }
 
-static void run(struct learn_args *args, struct lab *lab, enum flood flood)
+/* What every flood meets. */
+struct beginning {
+    struct skill *skill;
+    enum flood flood;
+    double learned, self; // before it
+    int n_flood, n_answers;
+};
+
+static void print(struct learn_args *args, const char *flood, const char *what, double value, enum learn_bound bound,
+                  double must)
+{
+    char name[48];
+
+    (void)snprintf(name, sizeof(name), "%s.%s", flood, what);
+    learn_figure_print(args,
+                       &(struct learn_figure){
+                           .rank = 8, .what = name, .value = value, .bound = bound, .must = must, .short_must = must});
+}
+
+static void run(struct learn_args *args, void *user)
 {
     static const char *const names[N_FLOODS] = {"bad", "good", "random", "nan"};
-    int n_taught = args->is_short ? 120 : 400, n_flood = args->is_short ? 60 : 200;
-    int n_answers = args->is_short ? 128 : 320, n_refused;
-    double learned, left, self_before, self;
-    struct skill skill;
-    struct past past;
-    char name[32];
+    const struct beginning *b = user;
+    const char *name = names[b->flood];
+    double left;
+    struct past past = {{0}};
+    int n_refused;
 
-    rv_rng_init(&lab->rng, args->seed);
-    skill_begin(&skill, lab, skill_word(args->model), 2, 16);
-    skill_teach(&skill, SKILL_HONEST, 0, n_taught);
-    learned = skill_rate(&skill, false, n_answers);
-    self_before = skill_self(&skill);
-    memset(&past, 0, sizeof(past));
-    note(&skill, &past);
-    n_refused = flood_with(&skill, flood, n_flood, &past);
-    left = skill_rate(&skill, false, n_answers);
-    self = skill_self(&skill);
-    (void)snprintf(name, sizeof(name), "%s.self", names[flood]); // what the flood alone has done
-    learn_figure_print(args, &(struct learn_figure){.rank = 2,
-                                                    .what = name,
-                                                    .value = (1 + self) / (1 + self_before) - 1,
-                                                    .bound = LEARN_AT_MOST,
-                                                    .must = 0.02,
-                                                    .short_must = 0.05});
-    (void)snprintf(name, sizeof(name), "%s.skill_lost", names[flood]);
-    learn_figure_print(args, &(struct learn_figure){.rank = 2, .what = name, .value = 1 - left / (learned + 1e-9)});
-    if (flood == NO_NUMBERS)
-        learn_figure_print(args, &(struct learn_figure){.rank = 2,
-                                                        .what = "nan.refused",
-                                                        .value = (double)n_refused / n_flood,
-                                                        .bound = LEARN_AT_LEAST,
-                                                        .must = 1,
-                                                        .short_must = 1});
-    (void)snprintf(name, sizeof(name), "%s.restored", names[flood]);
-    learn_figure_print(args, &(struct learn_figure){.rank = 2,
-                                                    .what = name,
-                                                    .value = share_restored(&skill, &past),
-                                                    .bound = LEARN_AT_LEAST,
-                                                    .must = 1,
-                                                    .short_must = 1});
-    skill_end(&skill);
+    note(b->skill, &past);
+    n_refused = flood_with(b->skill, b->flood, b->n_flood, &past);
+    left = skill_rate(b->skill, false, b->n_answers);
+    print(args, name, "self", (1 + skill_self(b->skill)) / (1 + b->self) - 1, LEARN_AT_MOST, 0.02); // the flood's own
+    print(args, name, "skill", left, LEARN_FREE, 0);
+    print(args, name, "skill_lost", b->learned > 0 ? 1 - left / b->learned : 0, LEARN_FREE, 0);
+    if (b->flood == NO_NUMBERS)
+        print(args, name, "refused", (double)n_refused / b->n_flood, LEARN_AT_LEAST, 1);
+    print(args, name, "restored", share_restored(b->skill, &past), LEARN_AT_LEAST, 1);
 }
 
 void learn_row10(struct learn_args *args)
 {
+    struct beginning b = {.n_flood = args->is_short ? 60 : 200, .n_answers = args->is_short ? 128 : 320};
+    struct skill skill;
     struct lab lab;
 
     lab_open(&lab, args->path, args->seed);
-    for (int flood = 0; flood < N_FLOODS; flood++)
-        run(args, &lab, (enum flood)flood);
+    skill_begin(&skill, &lab, skill_word(args->model), 8, args->is_short ? 8 : 16);
+    skill_teach(&skill, SKILL_HONEST, 0, args->is_short ? 100 : 600);
+    b.skill = &skill;
+    b.learned = skill_rate(&skill, false, b.n_answers);
+    b.self = skill_self(&skill);
+    learn_figure_print(args, &(struct learn_figure){.rank = 8, .what = "learned", .value = b.learned});
+    for (int flood = 0; flood < N_FLOODS; flood++) {
+        b.flood = (enum flood)flood;
+        learn_figure_apart(args, run, &b);
+    }
+    skill_end(&skill);
     lab_close(&lab);
 }

@@ -52,7 +52,11 @@ static void time_votes(struct learn_args *args, struct host *host, int32_t lengt
 
 void learn_row12(struct learn_args *args)
 {
-    struct host_config config = {.path = args->path, .store = args->extra, .learns = true, .context = CONTEXT};
+    struct host_config config = {.path = args->path,
+                                 .store = args->extra,
+                                 .learns = true,
+                                 .context = CONTEXT,
+                                 .n_threads = args->is_short ? 1 : 2};
     int n_votes = args->is_short ? 101 : MAX_VOTES;
     struct host host;
     int32_t context;

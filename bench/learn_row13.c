@@ -20,9 +20,10 @@ static double decode_us(struct host *host, uint64_t seed, int32_t n)
 
 void learn_row13(struct learn_args *args)
 {
-    struct host_config config = {.path = args->path, .store = args->extra, .context = 256};
+    struct host_config config = {
+        .path = args->path, .store = args->extra, .context = 256, .n_threads = args->is_short ? 1 : 2};
     int n_rounds = args->is_short ? 9 : MAX_ROUNDS;
-    double slower[MAX_ROUNDS], off[MAX_ROUNDS];
+    double slower[MAX_ROUNDS], off[MAX_ROUNDS], best[2] = {1e30, 1e30};
     const int32_t n = 96;
     struct host hosts[2];
     bool is_large;
@@ -37,6 +38,7 @@ void learn_row13(struct learn_args *args)
             int side = (i + 1 + turn) % 2;
 
             us[side] = decode_us(&hosts[side], args->seed * 100 + (uint64_t)(i + 1), n);
+            best[side] = us[side] < best[side] ? us[side] : best[side];
         }
         if (i >= 0) {
             slower[i] = us[1] / us[0] - 1;
@@ -46,9 +48,13 @@ void learn_row13(struct learn_args *args)
     /* The table names TinyLlama and the 0.5B shape; who computes a token in microseconds pays a larger share. */
     is_large = host_info(&hosts[0]).n_params > 100000000;
     learn_figure_print(args, &(struct learn_figure){.value = learn_sample_quantile(slower, (size_t)n_rounds, 0.5),
-                                                    .bound = is_large || args->is_short ? LEARN_AT_MOST : LEARN_FREE,
-                                                    .must = 0.01,
-                                                    .short_must = 3});
+                                                    .bound = is_large ? LEARN_AT_MOST : LEARN_FREE,
+                                                    .must = 0.01});
+    /* Where others compute too, the best of each side says most. */
+    learn_figure_print(args, &(struct learn_figure){.what = "best",
+                                                    .value = best[1] / best[0] - 1,
+                                                    .bound = args->is_short ? LEARN_AT_MOST : LEARN_FREE,
+                                                    .short_must = 2});
     for (int i = 0; i < 2; i++)
         learn_figure_print(
             args, &(struct learn_figure){.what = i == 0 ? "p25" : "p75",

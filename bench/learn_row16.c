@@ -12,51 +12,52 @@ struct control {
     const char *what;
     enum skill_teacher teacher;
     bool is_frozen;
+    bool must_gain;
 };
 
-static double run(struct learn_args *args, struct lab *lab, const struct control *c, int n_votes, int n_answers,
-                  double *before)
-{
-    struct skill skill;
-    double after;
+/* What every course begins with. */
+struct beginning {
+    struct skill *skill;
+    const struct control *control;
+    double before;
+    int n_votes, n_answers;
+};
 
-    rv_rng_init(&lab->rng, args->seed);
-    skill_begin(&skill, lab, skill_word(args->model), 8, 8);
-    *before = skill_rate(&skill, true, n_answers);
-    if (!c->is_frozen)
-        skill_teach(&skill, c->teacher, *before, n_votes);
-    after = skill_rate(&skill, false, n_answers);
-    skill_end(&skill);
-    return after;
+static void run(struct learn_args *args, void *user)
+{
+    const struct beginning *b = user;
+    double limit = b->before + 3 * sqrt(2 * (b->before + 0.005) * (1 - b->before) / b->n_answers);
+
+    if (!b->control->is_frozen)
+        skill_teach(b->skill, b->control->teacher, b->before, b->n_votes);
+    learn_figure_print(args, &(struct learn_figure){.rank = 8,
+                                                    .what = b->control->what,
+                                                    .value = skill_rate(b->skill, false, b->n_answers),
+                                                    .bound = b->control->must_gain ? LEARN_AT_LEAST : LEARN_AT_MOST,
+                                                    .must = limit,
+                                                    .short_must = limit + 0.02});
 }
 
 void learn_row16(struct learn_args *args)
 {
-    static const struct control controls[] = {
-        {"shuffled", SKILL_SHUFFLED, false}, {"frozen", SKILL_HONEST, true}, {"constant", SKILL_CONSTANT, false}};
-    const struct control honest = {.teacher = SKILL_HONEST};
-    int n_votes = args->is_short ? 200 : 500, n_answers = args->is_short ? 320 : 600;
-    double before, after, limit;
+    static const struct control controls[] = {{.what = "shuffled", .teacher = SKILL_SHUFFLED},
+                                              {.what = "frozen", .is_frozen = true},
+                                              {.what = "constant", .teacher = SKILL_CONSTANT},
+                                              {.what = "honest", .teacher = SKILL_HONEST, .must_gain = true}};
+    struct beginning b = {.n_votes = args->is_short ? 200 : 600, .n_answers = args->is_short ? 320 : 600};
+    size_t n = sizeof(controls) / sizeof(controls[0]) - args->is_short; // row 2's short form shows what votes gain
+    struct skill skill;
     struct lab lab;
 
     lab_open(&lab, args->path, args->seed);
-    for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++) {
-        after = run(args, &lab, &controls[i], n_votes, n_answers, &before);
-        limit = before + 3 * sqrt(2 * (before + 0.005) * (1 - before) / n_answers);
-        learn_figure_print(args, &(struct learn_figure){.rank = 8,
-                                                        .what = controls[i].what,
-                                                        .value = after,
-                                                        .bound = LEARN_AT_MOST,
-                                                        .must = limit,
-                                                        .short_must = limit + 0.02});
+    skill_begin(&skill, &lab, skill_word(args->model), 8, 1);
+    b.skill = &skill;
+    b.before = skill_rate(&skill, true, b.n_answers);
+    learn_figure_print(args, &(struct learn_figure){.rank = 8, .what = "before", .value = b.before});
+    for (size_t i = 0; i < n; i++) {
+        b.control = &controls[i];
+        learn_figure_apart(args, run, &b);
     }
-    learn_figure_print(args, &(struct learn_figure){.rank = 8, .what = "before", .value = before});
-    after = run(args, &lab, &honest, n_votes, n_answers, &before);
-    limit = before + 3 * sqrt(2 * (before + 0.005) * (1 - before) / n_answers);
-    learn_figure_print(args, &(struct learn_figure){.rank = 8,
-                                                    .what = "honest",
-                                                    .value = after,
-                                                    .bound = args->is_short ? LEARN_FREE : LEARN_AT_LEAST,
-                                                    .must = limit});
+    skill_end(&skill);
     lab_close(&lab);
 }

@@ -39,6 +39,12 @@ void skill_end(struct skill *skill)
     lab_free_texts(&skill->others);
 }
 
+void skill_restart(struct skill *skill, int32_t rank)
+{
+    rv_tenant_learner_free(skill->learner);
+    skill->learner = lab_new_learner(skill->lab, rank);
+}
+
 static void set_gradients(struct rv_trace *trace, float value)
 {
     size_t n = (size_t)trace->n_rows * (size_t)trace->n_dims;

@@ -32,6 +32,8 @@ const char *skill_word(const char *model);
 /* `word` is borrowed. `n_others` texts measure what is forgotten. */
 void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t rank, int32_t n_others);
 void skill_end(struct skill *skill);
+/* Forgets what was learned and begins again, perhaps with another rank. */
+void skill_restart(struct skill *skill, int32_t rank);
 
 /* Votes on `n` answers, a few of which are made at once, as a server's users would. `rate` is of shuffled ones. */
 void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n);

@@ -27,6 +27,7 @@ struct ruvllm_learn_params {
     uint64_t trace_bytes;           // for answers that wait for feedback, the oldest going first; 64 MiB
     ruvllm_progress_fn on_progress; // of what ruvllm_engine_learn does first; false gives up; may be NULL
     void *progress_user;
+    uint64_t tenant_bytes; // for what tenants learned: who asks seldom comes back from the store; 0: no end; 512 MiB
 };
 
 RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);

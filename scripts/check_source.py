@@ -24,7 +24,8 @@ BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 
 # In the store values reach SQL by binding alone, so nothing there composes text.
 SQL_FOLDER = "src/store/"
-COMPOSING_CALL = re.compile(r"(?<![\w.>])(\w*printf|rv_buf_addf)\s*\(")
+WITHOUT_SQL = {"src/store/store_path.c"}  # composes the name of a file
+COMPOSING_CALL = re.compile(r"(?<![\w.>])(\w*printf|rv_buf_add\w*|str\w*cat|stpn?cpy|sqlite3_str_\w+|PQescape\w+|PQprepare)\s*\(")
 
 C_FILES = (".c", ".h")
 CODE_FILES = C_FILES + (".py", ".sh", ".cmake")
@@ -100,7 +101,7 @@ def check_c(name, text):
     for number, line in enumerate(without_comments(text).splitlines(), 1):
         for found in BANNED_CALL.finditer(line):
             yield number, f"calls {found.group(1)}(), which is banned", True
-        for found in COMPOSING_CALL.finditer(line) if name.startswith(SQL_FOLDER) else ():
+        for found in COMPOSING_CALL.finditer(line) if name.startswith(SQL_FOLDER) and name not in WITHOUT_SQL else ():
             yield number, f"calls {found.group(1)}(): SQL is constant, values are bound", True
 
 
@@ -169,6 +170,9 @@ def self_test():
         ("src/store/x.c", '    snprintf(sql, n, "SELECT %s", name);\n', "SQL is constant", True),
         ("src/store/x.c", "    sqlite3_mprintf(text);\n", "SQL is constant", True),
         ("src/store/x.c", "    rv_buf_addf(&sql, text);\n", "SQL is constant", True),
+        ("src/store/x.c", "    rv_buf_add_str(&sql, name);\n", "SQL is constant", True),
+        ("src/store/x.c", "    strncat(sql, name, n);\n", "SQL is constant", True),
+        ("src/store/x.c", "    text = PQescapeLiteral(conn, name, n);\n", "SQL is constant", True),
         ("big.bin", "x" * 1000001, "bytes, more than", True),
         *[("src/x.c", f"    {call}(a, b);\n", f"calls {call}()", True) for call in BANNED],
     ]

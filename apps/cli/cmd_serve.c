@@ -49,6 +49,7 @@ struct serve_options {
     int32_t log_level;
     int32_t kv_cold;
     int32_t learn_rank;
+    int32_t votes_per_minute; // -1: the server's own
     bool learns;
     bool speculates;
     const char *draft;
@@ -186,6 +187,13 @@ static const struct rv_option serving_options[] = {
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct serve_options, draft),
      .help = "Have this small model guess ahead instead; it must have the vocabulary of every model that is served"},
+    {.name = "votes-per-minute",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .min = 0,
+     .max = 1000000,
+     .offset = offsetof(struct serve_options, votes_per_minute),
+     .help = "How many votes a key may give in a minute; 0 is no limit (default 600); with --learn"},
     {.name = "kv-bytes",
      .value = "SIZE",
      .type = RV_OPTION_PARSED,
@@ -336,6 +344,10 @@ static int check_usage(const struct serve_options *options, size_t n_models)
         rv_output_error("add --learn", "--learn-rank has a meaning only with --learn");
         return RV_EXIT_USAGE;
     }
+    if (options->votes_per_minute >= 0 && !options->learns) {
+        rv_output_error("add --learn", "--votes-per-minute has a meaning only with --learn");
+        return RV_EXIT_USAGE;
+    }
     if (options->is_auto && n_models == 0) {
         rv_output_error("ruvllm serve model.gguf --models-dir DIR --auto",
                         "--auto looks at the first model: name one before the folder");
@@ -373,6 +385,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
     config->tls_key = options->tls_key;
     config->store = options->store;
     config->learns = options->learns;
+    if (options->votes_per_minute >= 0)
+        config->votes_per_minute = options->votes_per_minute;
     if (options->learn_rank)
         config->learn_rank = options->learn_rank;
     config->memory_budget = options->memory_budget;
@@ -399,8 +413,12 @@ static int serve(struct rv_serve_config *config, struct ruvllm_kv_policy *kv, bo
 
 static int run(int argc, char **argv)
 {
-    struct serve_options options = {
-        .max_sequences = 64, .max_queue = 256, .drain = 30, .log_level = RUVLLM_LOG_INFO, .kv_cold = -1};
+    struct serve_options options = {.max_sequences = 64,
+                                    .max_queue = 256,
+                                    .drain = 30,
+                                    .log_level = RUVLLM_LOG_INFO,
+                                    .kv_cold = -1,
+                                    .votes_per_minute = -1};
     struct rv_serve_config config = rv_serve_config_default();
     struct ruvllm_kv_policy kv;
     struct model_names *names;

@@ -116,6 +116,24 @@ static int refuse_rate(struct rv_call *call, int32_t seconds)
     return refuse(call, &err);
 }
 
+/* Votes change what is answered, so a key may cast no more of them than people do. */
+static int check_vote_rate(struct rv_call *call)
+{
+    struct rv_server *server = call->server;
+    int32_t per_minute = server->config->votes_per_minute, seconds;
+    struct rv_api_error err;
+
+    if (!server->config->learns || !call->route->is_vote || call->method != RV_HTTP_POST)
+        return 0;
+    seconds = rv_rate_limit_take(&server->vote_rates, call->key.number, per_minute, call->arrived_us);
+    if (!seconds)
+        return 0;
+    call->retry_after = seconds;
+    rv_api_error_set(&err, 429, "rate_limit_exceeded", NULL,
+                     "a key may give %d votes a minute here; the next one is let through in %d s", per_minute, seconds);
+    return refuse(call, &err);
+}
+
 /* ---- the callbacks ----------------------------------------------------------------------------------- */
 
 static int check(struct rv_call *call, enum rv_route_found found, const struct rv_auth_request *request)
@@ -135,7 +153,7 @@ static int check(struct rv_call *call, enum rv_route_found found, const struct r
     if (found != RV_ROUTE_FOUND)
         return refuse_path(call, found);
     seconds = rv_rate_limit_take(&server->rates, call->key.number, call->key.requests_per_minute, call->arrived_us);
-    return seconds ? refuse_rate(call, seconds) : 0;
+    return seconds ? refuse_rate(call, seconds) : check_vote_rate(call);
 }
 
 int rv_front_desk_on_headers(void *user, struct rv_http_exchange *exchange)

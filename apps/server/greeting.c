@@ -9,6 +9,17 @@ static bool is_unix(const char *url)
     return strncmp(url, "unix:", 5) == 0;
 }
 
+/* A URL may hold a password: only its beginning is shown. */
+static void print_store(const char *path)
+{
+    const char *slashes = path ? strstr(path, "://") : NULL;
+
+    if (slashes)
+        printf("  store   %.*s://...\n", (int)(slashes - path), path);
+    else
+        printf("  store   %s\n", path ? path : "none: no keys, no sessions, no witness log");
+}
+
 void rv_greeting_print(const struct rv_server *server, const char *url, const char *store_path)
 {
     size_t n = rv_model_set_count(server->models);
@@ -21,7 +32,7 @@ void rv_greeting_print(const struct rv_server *server, const char *url, const ch
     printf("  keys    %s\n", server->auth.has_keys ? "needed: send 'Authorization: Bearer KEY'"
                                                    : "none yet, so only this machine is served; 'ruvllm key create' "
                                                      "makes one");
-    printf("  store   %s\n", store_path ? store_path : "none: no keys, no sessions, no witness log");
+    print_store(store_path);
     if (server->config->learns)
         printf("  learns  from feedback, %s\n",
                store_path ? "kept in the store" : "in memory only: without a store it ends with the server");

@@ -34,6 +34,7 @@ enum {
     N_VOTERS = 8,          // they wait for the disk; those who wait together are written together
     MAX_RESPONSES = 16384, // answers that feedback can name
     MAX_RATED_KEYS = 4096,
+    VOTES_PER_MINUTE = 600, // of a key: ten people who do nothing else
     MAX_PIECE = 64 << 20,
     MAX_WAITING_FOR_MODELS = 1024,
     REFRESH_MS = 500,
@@ -65,6 +66,7 @@ struct rv_serve_config rv_serve_config_default(void)
     return (struct rv_serve_config){.model = ruvllm_model_params_default(),
                                     .engine = ruvllm_engine_params_default(),
                                     .learn_rank = ruvllm_learn_params_default().rank,
+                                    .votes_per_minute = VOTES_PER_MINUTE,
                                     .drain_s = 30,
                                     .max_calls = 20000,
                                     .log_level = RUVLLM_LOG_INFO};
@@ -223,13 +225,26 @@ static ruvllm_status count_keys(void *user, uint64_t *n, struct ruvllm_error *er
 
 /* ---- opening --------------------------------------------------------------------------------------------- */
 
+/* Beside the store; where that is on another machine, where it would be if it were on this one. */
 static ruvllm_status open_sessions_folder(struct running *r, struct ruvllm_error *err)
 {
-    const char *path = strncmp(r->store_path, "sqlite:", 7) == 0 ? r->store_path + 7 : r->store_path;
-    const char *slash = strrchr(path, '/');
-    int len = slash ? (int)(slash - path) : 1;
+    const char *path = strncmp(r->store_path, "sqlite:", 7) == 0 ? r->store_path + 7 : r->store_path, *slash;
+    bool is_elsewhere = strstr(r->store_path, "://") != NULL;
+    char *usual = NULL;
+    int len, made;
 
-    if (snprintf(r->sessions_folder, PATH, "%.*s/sessions", len, slash ? path : ".") >= PATH)
+    if (is_elsewhere) {
+        ruvllm_status rc = ruvllm_store_default_path(&usual, err);
+
+        if (rc)
+            return rc;
+        path = usual;
+    }
+    slash = strrchr(path, '/');
+    len = slash ? (int)(slash - path) : 1;
+    made = snprintf(r->sessions_folder, PATH, "%.*s/sessions", len, slash ? path : ".");
+    ruvllm_free(usual);
+    if (made >= PATH)
         return rv_fail(err, RUVLLM_INVALID, "the store's path is too long");
     if (mkdir(r->sessions_folder, 0700) != 0 && errno != EEXIST)
         return rv_fail_errno(err, errno, "cannot make the sessions' folder '%s'", r->sessions_folder);
@@ -401,6 +416,8 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
     if (!rc)
         rc = rv_rate_limit_init(&s->rates, MAX_RATED_KEYS, err);
     if (!rc && r->config->learns)
+        rc = rv_rate_limit_init(&s->vote_rates, MAX_RATED_KEYS, err);
+    if (!rc && r->config->learns)
         rc = rv_response_index_new(&s->responses, MAX_RESPONSES, err);
     if (!rc)
         rc = open_models(r, err);
@@ -431,6 +448,7 @@ static void close_all(struct running *r)
     rv_http_server_close(s->http);
     rv_response_index_free(s->responses);
     rv_metrics_release(&s->metrics);
+    rv_rate_limit_release(&s->vote_rates);
     rv_rate_limit_release(&s->rates);
     rv_auth_release(&s->auth);
     ruvllm_store_close(s->store);

@@ -30,6 +30,7 @@ struct rv_serve_config {
     const char *store; // path; NULL: the user's; "none": no keys, sessions or witness log
     bool learns;       // from feedback: every model that can
     int32_t learn_rank;
+    int32_t votes_per_minute; // of a key, beside its requests: who floods is told to wait; 0: no limit
     const char *const *cors_origins;
     size_t n_cors_origins;
     struct ruvllm_model_params model;

@@ -40,6 +40,7 @@ struct rv_server {
     /* The I/O thread's alone. */
     struct rv_auth auth;
     struct rv_rate_limit rates;
+    struct rv_rate_limit vote_rates;
     struct rv_metrics metrics;
     struct rv_rng rng;
     struct rv_buf scratch;     // for one piece of an answer

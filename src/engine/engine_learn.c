@@ -265,7 +265,8 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
                                        .store = params->store,
                                        .model = model,
                                        .rank = params->rank,
-                                       .trace_bytes = params->trace_bytes};
+                                       .trace_bytes = params->trace_bytes,
+                                       .tenant_bytes = params->tenant_bytes};
     struct rv_whitening whitening = {0};
     struct rv_learner *learner;
     ruvllm_status rc;

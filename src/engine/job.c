@@ -17,8 +17,12 @@ static ruvllm_status make_reply(struct rv_job *job, const struct rv_job_config *
                                      .prompt = prompt,
                                      .n_prompt = n_prompt,
                                      .context = (size_t)c->model->max_context};
+    ruvllm_status rc = rv_constraint_find(c->model->constraints, c->params, &config.grammar, err);
 
-    return rv_reply_new(&job->reply, &config, err);
+    if (!rc)
+        rc = rv_reply_new(&job->reply, &config, err);
+    rv_grammar_unref(config.grammar);
+    return rc;
 }
 
 static ruvllm_status fill(struct rv_job *job, const struct rv_job_config *c, const int32_t *prompt, size_t n_prompt,

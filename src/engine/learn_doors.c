@@ -5,13 +5,14 @@
 #include "engine/engine_feedback.h"
 #include "engine/engine_learn.h"
 
-enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64 };
+enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64, DEFAULT_TENANT_MIB = 512 };
 
 struct ruvllm_learn_params ruvllm_learn_params_default(void)
 {
     return (struct ruvllm_learn_params){.struct_size = sizeof(struct ruvllm_learn_params),
                                         .rank = DEFAULT_RANK,
-                                        .trace_bytes = (uint64_t)DEFAULT_TRACE_MIB << 20};
+                                        .trace_bytes = (uint64_t)DEFAULT_TRACE_MIB << 20,
+                                        .tenant_bytes = (uint64_t)DEFAULT_TENANT_MIB << 20};
 }
 
 ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_learn_params *params,

@@ -152,6 +152,41 @@ ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_m
     return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
 }
 
+ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_tool_style *out, struct ruvllm_error *err)
+{
+    struct ruvllm_tool_style style = {.struct_size = sizeof(style)};
+    const struct rv_tool_style *known;
+
+    if (!model || !out)
+        return rv_door_fail_null(err, model ? "out" : "model");
+    known = rv_tool_style_of(model->template_source);
+    if (!known)
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
+                            "the model's chat template has no place for tools");
+    style.name = known->name;
+    style.open = known->open;
+    style.close = known->close;
+    style.arguments = known->arguments;
+    style.is_list = known->is_list;
+    return rv_door_give_struct(out, &style, sizeof(style), "ruvllm_tool_style", err);
+}
+
+ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const struct ruvllm_generate_params *params,
+                                 struct ruvllm_error *err)
+{
+    struct ruvllm_generate_params ours = ruvllm_generate_params_default();
+    struct rv_grammar *grammar = NULL;
+    ruvllm_status rc;
+
+    if (!model)
+        return rv_door_fail_null(err, "model");
+    rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_generate_params", err);
+    if (!rc)
+        rc = rv_constraint_find(model->constraints, &ours, &grammar, err);
+    rv_grammar_unref(grammar);
+    return rc;
+}
+
 ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
                               size_t *n_tokens, struct ruvllm_error *err)
 {

@@ -12,6 +12,8 @@
 #include "learn/deep_shelf.h"
 #include "learn/history.h"
 #include "learn/lesson.h"
+#include "learn/reasoning_bank.h"
+#include "learn/tenant_table.h"
 #include "model/adapter.h"
 #include "store/store.h"
 #include "store/store_rows.h"
@@ -25,6 +27,7 @@ struct rv_learner_config {
     const char *model;          // what events of this model are known by, up to 128 bytes
     int32_t rank;               // 1 to RV_HEAD_ADAPTER_MAX_RANK
     uint64_t trace_bytes;       // for answers that wait for feedback
+    uint64_t tenant_bytes;      // for tenants: who is not used goes, and comes back from the store; 0: nobody goes
 };
 
 /* Takes over the whitening, also when it fails. */
@@ -41,6 +44,11 @@ RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const ch
 /* What it was made with; `model` is its own. */
 const struct rv_learner_config *rv_learner_made_with(const struct rv_learner *learner);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+/* What was asked and how it was judged: every vote adds to it. */
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
+/* Who is in memory. */
+void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 
 /* A tenant's state in numbers; the fields as ruvllm_learned_info has them. Reads the log the first time. */
 struct rv_learner_summary {

@@ -54,6 +54,12 @@ int32_t rv_memory_n_keys(const struct rv_memory *memory)
     return memory ? memory->n_entries : 0;
 }
 
+struct rv_memory_page *const *rv_memory_pages(const struct rv_memory *memory, int32_t *n)
+{
+    *n = memory ? memory->n_pages : 0;
+    return memory ? memory->pages : NULL;
+}
+
 static ruvllm_status new_memory(struct rv_memory **out, int32_t n_pages, int32_t n_entries, struct ruvllm_error *err)
 {
     struct rv_memory *m = rv_calloc(1, sizeof(*m));
@@ -183,30 +189,49 @@ ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *b
 
 /* ---- dropping keys -------------------------------------------------------------------------- */
 
+/* Page `number` with the keys that count and are not dropped; NULL when there are none. */
+static ruvllm_status pick_page(struct rv_memory_page **out, const struct rv_memory *m, int32_t number,
+                               rv_memory_key_fn is_dropped, void *user, struct ruvllm_error *err)
+{
+    struct rv_memory_page *page = m->pages[number];
+    bool is_wanted[RV_MEMORY_PAGE_MAX] = {false};
+
+    for (int32_t i = 0; i < m->n_entries; i++) {
+        const struct entry *e = &m->entries[i];
+
+        if (e->page == number)
+            is_wanted[e->key] = !is_dropped(user, page, e->key);
+    }
+    return rv_memory_page_pick(out, page, is_wanted, err);
+}
+
+/* From its pages anew, so that it is what its pages make, as any other. */
 ruvllm_status rv_memory_without(struct rv_memory **out, const struct rv_memory *before, rv_memory_key_fn is_dropped,
                                 void *user, struct ruvllm_error *err)
 {
-    struct rv_memory *m;
-    ruvllm_status rc = new_memory(&m, before->n_pages, before->n_entries, err);
+    struct rv_memory *m = NULL;
+    ruvllm_status rc = RUVLLM_OK;
 
     *out = NULL;
-    if (rc)
-        return rc;
-    m->whitening = before->whitening;
-    for (; m->n_pages < before->n_pages; m->n_pages++)
-        m->pages[m->n_pages] = rv_memory_page_ref(before->pages[m->n_pages]);
-    for (int32_t i = 0; i < before->n_entries; i++) {
-        const struct entry *e = &before->entries[i];
+    for (int32_t i = 0; i < before->n_pages && !rc; i++) {
+        struct rv_memory *next = NULL;
+        struct rv_memory_page *page;
 
-        if (!is_dropped(user, before->pages[e->page], e->key))
-            m->entries[m->n_entries++] = *e;
+        rc = pick_page(&page, before, i, is_dropped, user, err);
+        if (rc || !page)
+            continue;
+        rc = rv_memory_extend(&next, m, page, before->whitening, err);
+        rv_memory_page_unref(page);
+        if (!rc) {
+            rv_memory_unref(m);
+            m = next;
+        }
     }
-    if (m->n_entries == 0) {
+    if (rc)
         rv_memory_unref(m);
-        return RUVLLM_OK;
-    }
-    *out = m;
-    return RUVLLM_OK;
+    else
+        *out = m;
+    return rc;
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */

@@ -30,6 +30,8 @@ RV_CHECKED ruvllm_status rv_memory_without(struct rv_memory **out, const struct 
 struct rv_memory *rv_memory_ref(struct rv_memory *memory);
 void rv_memory_unref(struct rv_memory *memory);
 int32_t rv_memory_n_keys(const struct rv_memory *memory); // NULL has 0
+/* Its pages, the oldest first; adding them to nothing in this order gives the same memory. */
+struct rv_memory_page *const *rv_memory_pages(const struct rv_memory *memory, int32_t *n);
 
 enum { RV_MEMORY_MAX_WORDS = 8 };
 

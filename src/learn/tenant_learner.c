@@ -38,14 +38,42 @@ static struct rv_tenant_state *slot_of(struct rv_tenant_learner *l, int64_t gene
     return &l->snapshots[generation % RV_TENANT_LEARNER_SNAPSHOTS];
 }
 
+/* Nothing is folded in a snapshot, so it has no rows to spare. */
+ruvllm_status rv_tenant_learner_make_room(struct rv_tenant_learner *l, int64_t generation, struct ruvllm_error *err)
+{
+    struct rv_head_adapter *adapter = &slot_of(l, generation)->adapter;
+    size_t n = (size_t)l->now.adapter.rank * (size_t)l->now.adapter.n_dims;
+
+    if (adapter->a)
+        return RUVLLM_OK;
+    *adapter = (struct rv_head_adapter){.n_dims = l->now.adapter.n_dims, .rank = l->now.adapter.rank};
+    adapter->a = rv_calloc(n, sizeof(*adapter->a));
+    adapter->b = rv_calloc(n, sizeof(*adapter->b));
+    if (adapter->a && adapter->b)
+        return RUVLLM_OK;
+    rv_head_adapter_release(adapter);
+    return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a snapshot of %zu numbers", 2 * n);
+}
+
 /* Room for the next generation's snapshot, before anything changes. */
 static ruvllm_status make_room(struct rv_tenant_learner *l, struct ruvllm_error *err)
 {
-    struct rv_tenant_state *slot = slot_of(l, l->now.generation + 1);
+    return rv_tenant_learner_make_room(l, l->now.generation + 1, err);
+}
 
-    if (slot->adapter.a)
-        return RUVLLM_OK;
-    return rv_head_adapter_init(&slot->adapter, l->now.adapter.n_dims, l->now.adapter.rank, err);
+uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *l)
+{
+    uint64_t dims = (uint64_t)l->now.adapter.n_dims, rank = (uint64_t)l->now.adapter.rank;
+    uint64_t rows = SCRATCH_ROWS + 2 * (rank + RV_HEAD_ADAPTER_STEP_RANK);
+
+    for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++)
+        rows += l->snapshots[i].adapter.a ? 2 * rank : 0;
+    return sizeof(*l) + rows * dims * sizeof(float);
+}
+
+void rv_tenant_learner_resume(struct rv_tenant_learner *l, int64_t generation)
+{
+    copy_state(&l->now, slot_of(l, generation));
 }
 
 static void next_generation(struct rv_tenant_learner *l)

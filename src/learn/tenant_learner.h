@@ -15,7 +15,8 @@
 
 enum { RV_TENANT_LEARNER_SNAPSHOTS = 32 }; // generations that are kept in memory to go back to
 
-/* What a generation consists of. */
+/* What a generation consists of: plain numbers, which a checkpoint copies as they are, and the adapter, which is last.
+ */
 struct rv_tenant_state {
     int64_t generation;
     int64_t n_votes;
@@ -48,6 +49,16 @@ struct rv_tenant_vote {
 RV_CHECKED ruvllm_status rv_tenant_learner_new(struct rv_tenant_learner **out, const struct rv_whitening *whitening,
                                                int32_t rank, struct ruvllm_error *err);
 void rv_tenant_learner_free(struct rv_tenant_learner *learner);
+/* What it takes in memory. */
+uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *learner);
+/*
+ * Room for the snapshot of a generation. Where there is room for the next one, making that one cannot fail: ask before
+ * the event goes to the log.
+ */
+RV_CHECKED ruvllm_status rv_tenant_learner_make_room(struct rv_tenant_learner *learner, int64_t generation,
+                                                     struct ruvllm_error *err);
+/* For one whose snapshots were read from elsewhere: goes on from this one, which it has. */
+void rv_tenant_learner_resume(struct rv_tenant_learner *learner, int64_t generation);
 
 /*
  * Weighs a score of 0 to 1 against the tenant's others (so floods of equal votes come to nothing) and makes the step.

@@ -363,6 +363,29 @@ static const struct migration migrations[] = {
                                      "DROP TABLE learner;"
                                      "UPDATE ruvllm.version SET n = 5"},
     },
+    {
+        .name = "change the table of checkpoints",
+        .up = {[RV_SQL_SQLITE] = "CREATE TABLE checkpoint ("
+                                 "  tenant TEXT NOT NULL,"
+                                 "  model TEXT NOT NULL,"
+                                 "  seq INTEGER NOT NULL,"
+                                 "  content BLOB NOT NULL,"
+                                 "  PRIMARY KEY (tenant, model)"
+                                 ") STRICT;"
+                                 "PRAGMA user_version = 7",
+               [RV_SQL_POSTGRES] = "CREATE TABLE checkpoint ("
+                                   "  tenant TEXT COLLATE \"C\" NOT NULL,"
+                                   "  model TEXT COLLATE \"C\" NOT NULL,"
+                                   "  seq BIGINT NOT NULL,"
+                                   "  content BYTEA NOT NULL,"
+                                   "  PRIMARY KEY (tenant, model)"
+                                   ");"
+                                   "UPDATE ruvllm.version SET n = 7"},
+        .down = {[RV_SQL_SQLITE] = "DROP TABLE checkpoint;"
+                                   "PRAGMA user_version = 6",
+                 [RV_SQL_POSTGRES] = "DROP TABLE checkpoint;"
+                                     "UPDATE ruvllm.version SET n = 6"},
+    },
 };
 
 enum { NEWEST = sizeof(migrations) / sizeof(migrations[0]) };

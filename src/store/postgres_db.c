@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "store/postgres_statement.h"
 
 #include <poll.h>
@@ -169,6 +170,27 @@ static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, stru
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
     return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, rv_clock_us(), "connect", err);
+}
+
+bool rv_postgres_db_is_mended(int version)
+{
+    static const int first[] = {140021, 150016, 160012, 170008, 180002}; // of each that is still looked after
+    const int n = (int)(sizeof(first) / sizeof(first[0]));
+
+    for (int i = 0; i < n; i++) {
+        if (version / 10000 == first[i] / 10000)
+            return version >= first[i];
+    }
+    return version > first[n - 1];
+}
+
+void rv_postgres_db_warn_of_age(struct rv_store_db *base)
+{
+    int version = PQserverVersion(rv_postgres_db_of(base)->conn);
+
+    if (!rv_postgres_db_is_mended(version))
+        rv_log(RUVLLM_LOG_WARN, "PostgreSQL %d.%d has known holes: update to 14.21, 15.16, 16.12, 17.8, 18.2 or later",
+               version / 10000, version % 10000);
 }
 
 static void close_db(struct rv_store_db *base)

@@ -26,6 +26,14 @@ struct rv_postgres_db {
 RV_CHECKED ruvllm_status rv_postgres_db_open(struct rv_store_db **out, const char *url, bool is_reader,
                                              struct ruvllm_error *err);
 
+/*
+ * Whether a server of this version (as PQserverVersion counts) has what its makers mended up to February 2026:
+ * CVE-2026-2005 and CVE-2026-2006 let one who may write run code in it.
+ */
+bool rv_postgres_db_is_mended(int version);
+/* Says so in the log where the server at the other end does not. */
+void rv_postgres_db_warn_of_age(struct rv_store_db *db);
+
 /* What of a connection is PostgreSQL's. */
 struct rv_postgres_db *rv_postgres_db_of(struct rv_store_db *db);
 /* Connects again if the connection was lost, at most once a second and not inside a transaction. */

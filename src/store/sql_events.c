@@ -4,6 +4,7 @@
  */
 #include "store/sql_events.h"
 
+#include "store/sql_checkpoints.h"
 #include "store/sql_statement.h"
 
 #include <string.h>
@@ -290,17 +291,22 @@ ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char *tenant, i
                                    struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
-    ruvllm_status rc = rv_sql_statement_begin(&s, db, FORGET, "forget an event", err);
+    ruvllm_status rc = rv_sql_db_begin(db, err);
 
     *found = false;
     if (rc)
         return rc;
-    rv_sql_statement_bind_blob(&s, NULL, 0);
-    rv_sql_statement_bind_text(&s, tenant);
-    rv_sql_statement_bind_int(&s, seq);
-    rc = rv_sql_statement_run(&s, err);
-    *found = !rc && db->n_changed > 0;
-    return rc;
+    rc = rv_sql_statement_begin(&s, db, FORGET, "forget an event", err);
+    if (!rc) {
+        rv_sql_statement_bind_blob(&s, NULL, 0);
+        rv_sql_statement_bind_text(&s, tenant);
+        rv_sql_statement_bind_int(&s, seq);
+        rc = rv_sql_statement_run(&s, err);
+        *found = !rc && db->n_changed > 0;
+    }
+    if (!rc)
+        rc = rv_sql_checkpoints_drop(db, tenant, seq, err); // what it came to is in them
+    return rv_sql_db_end(db, rc, err);
 }
 
 ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *tenant, const char *model, int64_t after,

@@ -158,6 +158,13 @@ ruvllm_status rv_store_events_forget(struct ruvllm_store *store, const char *ten
     return rc;
 }
 
+bool rv_store_events_are_spooled(struct ruvllm_store *store)
+{
+    struct rv_event_writer_stats stats;
+
+    return store->spool_path && !rv_store_events_stats(store, &stats, NULL) && stats.n_in_spool;
+}
+
 ruvllm_status rv_store_events_forget_later(struct ruvllm_store *store, const char *tenant, const char *model,
                                            int64_t after, enum rv_store_event_kind kind, struct ruvllm_error *err)
 {

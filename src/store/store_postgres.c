@@ -10,6 +10,8 @@ static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, co
     int32_t version;
     ruvllm_status rc = rv_migration_version(db, &version, err);
 
+    if (!rc && role == RV_STORE_ROLE_FIRST)
+        rv_postgres_db_warn_of_age(db); // no reason to keep everybody from working
     if (!rc && role == RV_STORE_ROLE_FIRST && params->must_exist && version == 0)
         rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_STORAGE, "there is no store in this database");
     if (!rc && role == RV_STORE_ROLE_FIRST)

@@ -310,6 +310,21 @@ describe("without a store", () => {
     });
 });
 
+describe("a key that votes too fast", () => {
+    it("is told to wait, and still answered", () => alone([...args, "--votes-per-minute", "3"], {}, async (strict) => {
+        const reply = await strict.client().completions.create({ model: "text", prompt, max_tokens: 8 });
+        const again = () => strict.client().post("/feedback", { body: { response_id: reply.id, score: 0.5 } });
+        for (let i = 1; i <= 3; i++) assert.equal((await again()).generation, i);
+        const refused = await strict.post("/v1/feedback", { response_id: reply.id, score: 0.5 });
+        assert.equal(refused.status, 429);
+        assert.ok(Number(refused.headers.get("retry-after")) >= 1);
+        assert.match((await refused.json()).error.message, /3 votes a minute/);
+        await failure(strict.client().post("/learning/rollback", { body: { generation: 0 } }), 429);
+        assert.equal((await learned(undefined, strict)).generation, 3); // questions are no votes
+        await strict.client().completions.create({ model: "text", prompt, max_tokens: 8 });
+    }));
+});
+
 describe("a model that was unloaded", () => {
     it("knows no answers from before, and what was learned still", () => alone([...args, "--idle-unload", "1"], {}, async (idle) => {
         const once = () => idle.client().completions.create({ model: "text", prompt, max_tokens: 8, temperature: 0, logprobs: 5 });

@@ -42,7 +42,7 @@ static void remove_all(void)
         remove_folder(paths[i]);
 }
 
-const char *store_temp_path(void)
+static const char *new_path(const char *base)
 {
     char *path = paths[n_paths % 8];
 
@@ -51,10 +51,20 @@ const char *store_temp_path(void)
     if (n_paths >= 8)
         remove_folder(path);
     n_paths++;
-    snprintf(path, sizeof(paths[0]), "/tmp/ruvllm-store-%d-%u", (int)getpid(), n_paths);
+    snprintf(path, sizeof(paths[0]), "%s/ruvllm-store-%d-%u", base, (int)getpid(), n_paths);
     assert_int_equal(mkdir(path, 0700), 0);
     strncat(path, "/store.db", sizeof(paths[0]) - strlen(path) - 1);
     return path;
+}
+
+const char *store_temp_path(void)
+{
+    return new_path("/tmp");
+}
+
+const char *store_memory_path(void)
+{
+    return new_path(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 }
 
 bool store_is_postgres(void)

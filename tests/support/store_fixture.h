@@ -10,6 +10,8 @@
 
 /* The path "<fresh folder>/store.db"; the folder and its files are removed at exit. Eight stay valid at a time. */
 const char *store_temp_path(void);
+/* The same where nobody waits for a disk, if there is such a place: for suites that open a store a thousand times. */
+const char *store_memory_path(void);
 /*
  * Where a fresh store is, of the kind this run is about: a path as above, or, under with_postgres.py, the URL of a
  * database of its own, whose spool is in a fresh folder. Eight stay valid at a time.

@@ -19,7 +19,7 @@ import tempfile
 
 SETTINGS = """
 listen_addresses = ''
-max_connections = 60
+max_connections = 200
 shared_buffers = 16MB
 fsync = %s
 logging_collector = off
@@ -59,14 +59,14 @@ def run(command, **more):
 
 
 def start(folder):
-    done = run([programs() / "pg_ctl", "-D", folder / "data", "-w", "-t", "60", "-l", folder / "server.log", "start"],
+    done = run([programs() / "pg_ctl", "-D", folder / "data", "-w", "-t", "240", "-l", folder / "server.log", "start"],
                stdout=subprocess.DEVNULL)  # fmt: skip
     if done.returncode != 0:
         sys.exit(f"with_postgres: the server did not start:\n{(folder / 'server.log').read_text()}")
 
 
 def stop(folder, mode="immediate"):
-    run([programs() / "pg_ctl", "-D", folder / "data", "-w", "-t", "60", "-m", mode, "stop"],
+    run([programs() / "pg_ctl", "-D", folder / "data", "-w", "-t", "240", "-m", mode, "stop"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def run_with(commands):
     try:
         make(folder)
         start(folder)
-        environment = dict(os.environ, RUVLLM_TEST_POSTGRES=f"postgresql:///@?host={folder}&user=ruvllm",
+        environment = dict(os.environ, RUVLLM_TEST_POSTGRES=f"postgresql:///@?host={folder}&user=ruvllm&connect_timeout=60",
                            RUVLLM_TEST_POSTGRES_FOLDER=str(folder))  # fmt: skip
         return max(abs(subprocess.run(command, env=environment).returncode) for command in commands)
     finally:

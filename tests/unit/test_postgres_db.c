@@ -20,6 +20,18 @@ static void a_server_that_is_not_there_is_an_io_failure(void **state)
     assert_fails(rv_postgres_db_open(&db, "postgresql://?nonsense=1", false, &failure), RUVLLM_IO, failure, "nonsense");
 }
 
+static void servers_with_known_holes_are_told_apart(void **state)
+{
+    (void)state;
+    assert_true(rv_postgres_db_is_mended(150016) && rv_postgres_db_is_mended(150020));
+    assert_false(rv_postgres_db_is_mended(150015));
+    assert_true(rv_postgres_db_is_mended(140021) && rv_postgres_db_is_mended(160012));
+    assert_false(rv_postgres_db_is_mended(140020) || rv_postgres_db_is_mended(160011));
+    assert_false(rv_postgres_db_is_mended(170007) || rv_postgres_db_is_mended(180001));
+    assert_false(rv_postgres_db_is_mended(130023)); // nobody mends that one any more
+    assert_true(rv_postgres_db_is_mended(190000));
+}
+
 static struct rv_store_db *connect_to(const char *url)
 {
     struct rv_store_db *db;
@@ -160,7 +172,10 @@ static void a_reader_cannot_write(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest alone[] = {cmocka_unit_test(a_server_that_is_not_there_is_an_io_failure)};
+    const struct CMUnitTest alone[] = {
+        cmocka_unit_test(a_server_that_is_not_there_is_an_io_failure),
+        cmocka_unit_test(servers_with_known_holes_are_told_apart),
+    };
     const struct CMUnitTest server[] = {
         cmocka_unit_test(the_tables_go_up_and_down_and_keep_what_has_a_place),
         cmocka_unit_test(a_newer_store_and_a_foreign_schema_are_refused),

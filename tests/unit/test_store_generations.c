@@ -193,7 +193,7 @@ static void expect_news(struct rv_store_news_listener *listener, const char *ten
 {
     struct rv_store_news news;
 
-    assert_ok(rv_store_news_wait(listener, 5000, &news, err));
+    assert_ok(rv_store_news_wait(listener, 60000, &news, err));
     if (!store_is_postgres()) {
         assert_int_equal(news.kind, RV_STORE_NEWS_ANY);
         return;

@@ -110,7 +110,7 @@ static void a_claim_ends_with_its_owner(void **state)
         sqlite3_close(other);
     }
     /* The server notices a little later that somebody is gone. */
-    for (int i = 0; i < 100 && take(there, "acme", "m") == RV_STORE_CLAIM_OTHER; i++) {
+    for (int i = 0; i < 1200 && take(there, "acme", "m") == RV_STORE_CLAIM_OTHER; i++) {
         struct timespec pause = {.tv_nsec = 50000000};
 
         nanosleep(&pause, NULL);

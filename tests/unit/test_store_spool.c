@@ -175,7 +175,7 @@ static void wait_until_delivered(ruvllm_store *store)
 {
     struct rv_event_writer_stats stats;
 
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 1200; i++) {
         assert_ok(rv_store_events_stats(store, &stats, err));
         if (!stats.n_in_spool)
             return;
@@ -214,7 +214,7 @@ static void no_event_fails_while_the_server_is_away(void **state)
         struct order o = {.is_right = true};
 
         assert_int_equal(streamers[i].n_failed, 0);
-        assert_true(streamers[i].slowest_us < 5000000);
+        assert_true(streamers[i].slowest_us < 30000000); // nobody waits for the server to come back
         n_spooled += streamers[i].n_spooled;
         assert_ok(rv_store_events_replay(store, streamers[i].tenant, 0, check_order, &o, err));
         assert_true(o.is_right);
@@ -273,10 +273,12 @@ static void other_calls_fail_with_a_sentence_and_work_again(void **state)
                  "look up a key");
     assert_int_equal(rv_store_news_wait(listener, 10, &news, &failure), RUVLLM_IO);
     store_postgres_start();
-    rest(1100);
+    for (int i = 0; i < 600 && ruvllm_keys_count(store, &n, NULL); i++)
+        rest(100); // it is asked for once a second, and seldom where asking takes long
     assert_ok(ruvllm_keys_count(store, &n, err));
     assert_int_equal(n, 1);
-    assert_ok(rv_store_news_wait(listener, 10, &news, err));
+    for (int i = 0; i < 600 && rv_store_news_wait(listener, 10, &news, NULL); i++)
+        rest(100);
     assert_int_equal(news.kind, RV_STORE_NEWS_ANY); // something may have been missed
     store_postgres_stop();
     store_postgres_start(); // nobody noticed: what only reads is asked a second time

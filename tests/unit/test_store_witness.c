@@ -1,4 +1,5 @@
 /* The witness log through the public calls; a second connection that keeps the database locked plays the slow disk. */
+#include "base/clock.h"
 #include "support/store_fixture.h"
 
 #include <sqlite3.h>
@@ -27,6 +28,14 @@ static void rest(int ms)
     struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 
     nanosleep(&pause, NULL);
+}
+
+/* Until so many are written, for up to a minute: a slow machine is no failure. */
+static void wait_for_written(ruvllm_store *store, uint64_t n)
+{
+    for (int i = 0; i < 6000 && stats_of(store).written < n; i++)
+        rest(10);
+    assert_int_equal(stats_of(store).written, n);
 }
 
 static bool copy_entry(void *user, const struct ruvllm_witness *entry)
@@ -115,9 +124,7 @@ static void a_full_batch_is_written_without_being_asked(void **state)
     rest(50);
     assert_int_equal(stats_of(store).written, 0);
     append(store, 255, "acme", "m");
-    for (int i = 0; i < 500 && stats_of(store).written < 256; i++)
-        rest(10);
-    assert_int_equal(stats_of(store).written, 256);
+    wait_for_written(store, 256);
     ruvllm_store_close(store);
 }
 
@@ -125,15 +132,18 @@ static void a_single_entry_is_written_when_its_time_is_up(void **state)
 {
     struct ruvllm_store_params params = ruvllm_store_params_default();
     ruvllm_store *store;
+    uint64_t written;
+    int64_t began;
 
     (void)state;
     params.witness_flush_ms = 100;
     assert_ok(ruvllm_store_open(&store, store_temp_url(), &params, err));
+    began = rv_clock_us();
     append(store, 1, "acme", "m");
-    assert_int_equal(stats_of(store).written, 0);
-    for (int i = 0; i < 500 && stats_of(store).written < 1; i++)
-        rest(10);
-    assert_int_equal(stats_of(store).written, 1);
+    written = stats_of(store).written;
+    if (rv_clock_us() - began < 100000) // its time was not up when we asked
+        assert_int_equal(written, 0);
+    wait_for_written(store, 1);
     ruvllm_store_close(store);
 }
 
@@ -179,13 +189,14 @@ static void a_full_buffer_drops_the_oldest_counts_them_and_never_blocks(void **s
 
     (void)state;
     params.witness_buffer = 256;
+    params.busy_timeout_ms = 600000;
     assert_ok(ruvllm_store_open(&store, path, &params, err));
     other = lock_database(path);
     clock_gettime(CLOCK_MONOTONIC, &before);
     for (int32_t i = 0; i < 5000; i++)
         append(store, i, "acme", "m");
     clock_gettime(CLOCK_MONOTONIC, &after);
-    assert_true(after.tv_sec - before.tv_sec < 3); // the lock outlasts it: nobody waited for it
+    assert_true(after.tv_sec - before.tv_sec < 60); // the lock outlasts it: nobody waited for it
     stats = stats_of(store);
     assert_int_equal(stats.appended, 5000);
     assert_int_equal(stats.written, 0);

@@ -1,0 +1,126 @@
+// PostgreSQL goes away while a server answers and learns: no answer fails, no vote fails; votes wait on this machine and are delivered once,
+// in order; and what was learned meanwhile is there after a kill. RUVLLM_OUTAGE_SECONDS says for how long it is away (3).
+// Runs under with_postgres.py.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { eventually, models, program, Server } from "./server.mjs";
+
+const seconds = Number(process.env.RUVLLM_OUTAGE_SECONDS ?? 3);
+const pattern = process.env.RUVLLM_TEST_POSTGRES;
+const home = process.env.RUVLLM_TEST_POSTGRES_FOLDER;
+if (!pattern || !home) throw new Error("run this under tests/support/with_postgres.py");
+
+const folder = mkdtempSync(join(tmpdir(), "ruvllm-outage-"));
+const env = { XDG_STATE_HOME: folder };
+const store = pattern.replace("@", "outage");
+const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
+const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function run(command, ...rest) {
+    const done = spawnSync(command, rest, { encoding: "utf8", env: { ...process.env, ...env } });
+    assert.equal(done.status, 0, `${command} ${rest.join(" ")}: ${done.error ?? ""}${done.stderr}`);
+    return done.stdout;
+}
+
+const sql = (text, database = "outage") => run("psql", "-qAt", "-h", home, "-U", "ruvllm", "-d", database, "-c", text).trim();
+const postgres = (verb) => run("python3", fileURLToPath(new URL("../support/with_postgres.py", import.meta.url)), verb, home);
+const key = (tenant) => JSON.parse(run(program, "key", "create", "--tenant", tenant, "--store", store, "--json")).key;
+const bits = (reply) => JSON.stringify(reply.choices);
+
+let server, keys;
+before(async () => {
+    sql("CREATE DATABASE outage", "postgres");
+    keys = { anna: key("anna"), bert: key("bert") };
+    server = await Server.start(args, { folder, store, env });
+});
+after(async () => {
+    if (server) assert.deepEqual(await server.stop(), { code: 0, signal: null });
+    rmSync(folder, { recursive: true, force: true });
+});
+
+const ask = (who, more = {}) => server.client(keys[who]).completions.create({ model: "text", prompt, max_tokens: 16, temperature: 0, repetition_penalty: 1, logprobs: 5, ...more });
+const vote = (who, body) => server.client(keys[who]).post("/feedback", { body });
+
+// Asks and votes until told to end; what it was told, vote by vote. Whatever fails fails the suite.
+async function live(who, state) {
+    const results = [];
+    for (let i = 0; !state.isOver; i++) {
+        const reply = await ask(who, { temperature: 1, seed: i });
+        results.push(await vote(who, { response_id: reply.id, score: (i % 4) / 3 }));
+        assert.equal(results.at(-1).generation, results.length);
+        state.n++;
+        await pause(20);
+    }
+    return results;
+}
+
+describe(`PostgreSQL away for ${seconds} s`, () => {
+    const results = {}, last = {};
+
+    it("says where its store is, and no more of the URL", () => {
+        assert.match(server.said.out, /store {3}postgresql:\/\/\.\.\.\n/);
+        assert.ok(!server.said.out.includes(home));
+    });
+
+    it("fails no answer and no vote", { timeout: (seconds + 300) * 1000 }, async () => {
+        const state = { isOver: false, n: 0 };
+        const lives = Promise.all(Object.keys(keys).map(async (who) => (results[who] = await live(who, state))));
+        lives.catch(() => {}); // is awaited below
+        await Promise.race([eventually(() => state.n >= 6, "some votes before", 60000), lives]);
+        postgres("stop");
+        const before = state.n;
+        await Promise.race([pause(seconds * 1000), lives]);
+        assert.ok(state.n > before + 2, `only ${state.n - before} votes in ${seconds} s`);
+        postgres("start");
+        await Promise.race([pause(2000), lives]);
+        state.isOver = true;
+        await lives;
+        for (const who of Object.keys(keys)) {
+            last[who] = await ask(who);
+            assert.equal(last[who].learned_generation, results[who].length);
+            const spooled = results[who].filter(({ sequence }) => sequence === 0).length;
+            console.log(`    ${who}: ${results[who].length} votes, ${spooled} of them through the spool`);
+            assert.ok(spooled > 0, "nothing went through the spool");
+        }
+    });
+
+    it("has every vote once, in order", async () => {
+        for (const who of Object.keys(keys)) {
+            const n = results[who].length;
+            const count = () => sql(`SELECT count(*), count(DISTINCT uid), max(seq) FROM ruvllm.event WHERE tenant = '${who}'`);
+            await eventually(() => Number(count().split("|")[0]) >= n, "all votes are delivered", 60000);
+            assert.equal(count(), `${n}|${n}|${n}`);
+            const scores = sql(`SELECT string_agg(round(score::numeric * 3)::text, '' ORDER BY seq) FROM ruvllm.event WHERE tenant = '${who}'`);
+            assert.equal(scores, Array.from({ length: n }, (_, i) => i % 4).join(""));
+            for (const [i, { sequence }] of results[who].entries()) assert.ok(sequence === 0 || sequence === i + 1, `vote ${i} was told ${sequence}`);
+        }
+    });
+
+    it("goes on counting from there", async () => {
+        for (const who of Object.keys(keys)) {
+            const n = results[who].length;
+            const result = await vote(who, { response_id: last[who].id, score: 0 });
+            assert.equal(result.sequence, n + 1);
+            assert.equal(result.generation, n + 1);
+            last[who] = await ask(who);
+        }
+    });
+
+    it("has learned it still after kill -9 and a restart, to the bit", async () => {
+        server.child.kill("SIGKILL");
+        assert.equal((await server.ended).signal, "SIGKILL");
+        server = await Server.start(args, { folder, store, env });
+        for (const who of Object.keys(keys)) {
+            const again = await ask(who);
+            assert.equal(again.learned_generation, last[who].learned_generation);
+            assert.equal(bits(again), bits(last[who]));
+        }
+    });
+});
