@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "learn/distil.h"
 #include "learn/lesson_tokens.h"
+#include "learn/tenant_learner.h"
 #include "store/store_events.h"
 
 #include <math.h>
@@ -39,11 +40,16 @@ static bool is_feedback(enum rv_store_event_kind kind)
     return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
 }
 
-/* As the learner counts them; one that was forgotten still makes one, which changes nothing. */
-static bool makes_generation(const struct rv_store_event *event)
+/*
+ * As the learner counts them after `n`; one that was forgotten still makes one, which changes nothing, and going back
+ * to one that was no longer kept makes none.
+ */
+static bool makes_generation(const struct rv_store_event *event, int64_t n)
 {
-    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_ROLLBACK ||
-           event->kind == RV_STORE_EVENT_DEEP;
+    if (event->kind == RV_STORE_EVENT_ROLLBACK && !event->is_forgotten)
+        return event->generation == 0 ||
+               (event->generation <= n && event->generation > n - RV_TENANT_LEARNER_SNAPSHOTS);
+    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP;
 }
 
 /* The keys for tokens of an event; what is damaged has none. */
@@ -84,7 +90,7 @@ static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *ev
     if (event->is_forgotten)
         return RUVLLM_OK;
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
-        e->parent = event->generation < (int64_t)r->n ? event->generation : (int64_t)r->n - 1;
+        e->parent = event->generation;
     if (is_feedback(event->kind) && event->result.len > 0 &&
         rv_lesson_tokens_read(&e->tokens, event->result, r->config->n_vocab, err) == RUVLLM_NO_MEMORY)
         return RUVLLM_NO_MEMORY;
@@ -96,7 +102,7 @@ static bool on_event(void *user, const struct rv_store_event *event)
     struct reader *r = user;
 
     r->last_seq = event->seq;
-    if (strcmp(event->model ? event->model : "", r->config->model) == 0 && makes_generation(event))
+    if (strcmp(event->model ? event->model : "", r->config->model) == 0 && makes_generation(event, (int64_t)r->n))
         r->rc = add_entry(r, event, &r->err);
     return !r->rc;
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110 };
+enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110, MAX_NAMED = 4 };
 
 static const char *const MODEL = "models/stories260K.gguf";
 static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
@@ -25,6 +25,7 @@ static const char *path;
 static ruvllm_store *store;
 static ruvllm_engine *engine;
 static const char *adapter; // that requests name; NULL: none
+static size_t n_adapters;   // or so many of `taken`, without weight
 
 static ruvllm_engine *open_engine(ruvllm_store *with)
 {
@@ -61,8 +62,13 @@ static struct ruvllm_response *ask(const char *tenant, const char *text, uint64_
     struct ruvllm_request request = {
         .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant, .adapter = adapter};
     struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct ruvllm_adapter_use uses[MAX_NAMED];
     uint64_t mine;
 
+    for (int i = 0; i < MAX_NAMED; i++)
+        uses[i] = (struct ruvllm_adapter_use){.id = "taken", .weight = 0};
+    request.adapters = n_adapters ? uses : NULL;
+    request.n_adapters = n_adapters;
     params.temperature = 0;
     params.max_tokens = N_ANSWER;
     params.repetition_penalty = 1;
@@ -200,6 +206,11 @@ static void what_was_learned_can_be_taken_along(void **state)
     assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
     for (size_t i = 0; i < mine->n_tokens; i++)
         assert_true(fabsf(mine->logprobs[2 * i].logprob - theirs->logprobs[2 * i].logprob) < 2e-3f);
+    ruvllm_response_free(theirs);
+    n_adapters = MAX_NAMED; // as many as a request may name, and what was learned on top
+    theirs = ask("anna", TEXT, NULL);
+    n_adapters = 0;
+    assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
     ruvllm_response_free(mine);
     ruvllm_response_free(theirs);
 }
