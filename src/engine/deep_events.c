@@ -49,7 +49,8 @@ static bool makes_generation(const struct rv_store_event *event, int64_t n)
     if (event->kind == RV_STORE_EVENT_ROLLBACK && !event->is_forgotten)
         return event->generation == 0 ||
                (event->generation <= n && event->generation > n - RV_TENANT_LEARNER_SNAPSHOTS);
-    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP;
+    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP ||
+           event->kind == RV_STORE_EVENT_TICK;
 }
 
 /* The keys for tokens of an event; what is damaged has none. */
