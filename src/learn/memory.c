@@ -187,6 +187,53 @@ ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *b
     return RUVLLM_OK;
 }
 
+/* ---- dropping keys -------------------------------------------------------------------------- */
+
+/* Page `number` with the keys that count and are not dropped; NULL when there are none. */
+static ruvllm_status pick_page(struct rv_memory_page **out, const struct rv_memory *m, int32_t number,
+                               rv_memory_key_fn is_dropped, void *user, struct ruvllm_error *err)
+{
+    struct rv_memory_page *page = m->pages[number];
+    bool is_wanted[RV_MEMORY_PAGE_MAX] = {false};
+
+    for (int32_t i = 0; i < m->n_entries; i++) {
+        const struct entry *e = &m->entries[i];
+
+        if (e->page == number)
+            is_wanted[e->key] = !is_dropped(user, page, e->key);
+    }
+    return rv_memory_page_pick(out, page, is_wanted, err);
+}
+
+/* From its pages anew, so that it is what its pages make, as any other. */
+ruvllm_status rv_memory_without(struct rv_memory **out, const struct rv_memory *before, rv_memory_key_fn is_dropped,
+                                void *user, struct ruvllm_error *err)
+{
+    struct rv_memory *m = NULL;
+    ruvllm_status rc = RUVLLM_OK;
+
+    *out = NULL;
+    for (int32_t i = 0; i < before->n_pages && !rc; i++) {
+        struct rv_memory *next = NULL;
+        struct rv_memory_page *page;
+
+        rc = pick_page(&page, before, i, is_dropped, user, err);
+        if (rc || !page)
+            continue;
+        rc = rv_memory_extend(&next, m, page, before->whitening, err);
+        rv_memory_page_unref(page);
+        if (!rc) {
+            rv_memory_unref(m);
+            m = next;
+        }
+    }
+    if (rc)
+        rv_memory_unref(m);
+    else
+        *out = m;
+    return rc;
+}
+
 /* ---- asking --------------------------------------------------------------------------------- */
 
 /* The first entry after `last`, or of a later token. */

@@ -23,6 +23,10 @@ struct rv_memory;
 RV_CHECKED ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *before,
                                           struct rv_memory_page *page, const struct rv_whitening *whitening,
                                           struct ruvllm_error *err);
+/* `before` without the keys that `is_dropped` says; *out is the caller's; NULL when it has no keys. */
+typedef bool (*rv_memory_key_fn)(void *user, const struct rv_memory_page *page, int32_t key);
+RV_CHECKED ruvllm_status rv_memory_without(struct rv_memory **out, const struct rv_memory *before,
+                                           rv_memory_key_fn is_dropped, void *user, struct ruvllm_error *err);
 struct rv_memory *rv_memory_ref(struct rv_memory *memory);
 void rv_memory_unref(struct rv_memory *memory);
 int32_t rv_memory_n_keys(const struct rv_memory *memory); // NULL has 0

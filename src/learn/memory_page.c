@@ -50,6 +50,30 @@ void rv_memory_page_unref(struct rv_memory_page *page)
     rv_free(page);
 }
 
+ruvllm_status rv_memory_page_pick(struct rv_memory_page **out, struct rv_memory_page *page, const bool *is_wanted,
+                                  struct ruvllm_error *err)
+{
+    size_t dims = (size_t)page->n_dims;
+    int32_t n = 0;
+    ruvllm_status rc;
+
+    for (int32_t i = 0; i < page->n_keys; i++)
+        n += is_wanted[i];
+    *out = n > 0 && n == page->n_keys ? rv_memory_page_ref(page) : NULL;
+    if (n == 0 || *out)
+        return RUVLLM_OK;
+    rc = new_page(out, page->n_dims, n, err);
+    for (int32_t i = 0; i < page->n_keys && !rc; i++) {
+        struct rv_memory_page *o = *out;
+
+        if (!is_wanted[i])
+            continue;
+        o->keys[o->n_keys] = page->keys[i];
+        memcpy(o->places + (size_t)o->n_keys++ * dims, page->places + (size_t)i * dims, dims * sizeof(*o->places));
+    }
+    return rc;
+}
+
 /* ---- keys of an answer ---------------------------------------------------------------------- */
 
 /* What memory had said is taken back however unlikely the head finds it. */

@@ -45,6 +45,9 @@ RV_CHECKED ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const 
                                             const struct rv_memory_page_choice *choice,
                                             const struct rv_whitening *whitening, float *scratch,
                                             struct ruvllm_error *err);
+/* The keys that are wanted, of page->n_keys; *out is the caller's, the page itself when all are, NULL when none is. */
+RV_CHECKED ruvllm_status rv_memory_page_pick(struct rv_memory_page **out, struct rv_memory_page *page,
+                                             const bool *is_wanted, struct ruvllm_error *err);
 struct rv_memory_page *rv_memory_page_ref(struct rv_memory_page *page);
 void rv_memory_page_unref(struct rv_memory_page *page);
 

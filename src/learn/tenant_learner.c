@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "kernels/vec.h"
+#include "learn/distil.h"
 
 #include <math.h>
 #include <string.h>
@@ -305,12 +306,18 @@ ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const s
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct rv_str distilled,
+                                         struct ruvllm_error *err)
 {
+    struct rv_memory *memory = NULL;
     ruvllm_status rc = make_room(learner, err);
 
+    if (!rc)
+        rc = rv_distil_drop(&memory, learner->now.memory, distilled, err);
     if (rc)
         return rc;
+    rv_memory_unref(learner->now.memory);
+    learner->now.memory = memory;
     learner->now.deep = deep;
     next_generation(learner);
     return RUVLLM_OK;
