@@ -49,7 +49,7 @@ static void time_votes(struct learn_args *args, struct host *host, int32_t lengt
                                                     .value = learn_sample_quantile(ack, (size_t)n_votes, 0.99),
                                                     .bound = LEARN_AT_MOST,
                                                     .must = 5,
-                                                    .short_must = 2000});
+                                                    .short_must = 60000});
     (void)snprintf(name, sizeof(name), "t%d.moved", (int)length);
     learn_figure_print(
         args,
