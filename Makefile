@@ -1,8 +1,8 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora bench-spec bench-learn bench-store server-load parity kv-random store-kill learn-outage \
-	install deb clean
+	bench-serve bench-lora bench-spec bench-learn bench-store server-load schema-campaign parity kv-random store-kill \
+	learn-outage install deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -34,6 +34,7 @@ help:
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
+	@echo '    make schema-campaign  1000 random schemas on each of three models, judged by ajv'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
 	@echo 'Figures and installation:'
@@ -118,6 +119,11 @@ bench-store: build
 
 parity: build
 	ctest --preset release -L slow
+
+SCHEMAS ?= 1000
+schema-campaign: build
+	RUVLLM=build/release/apps/cli/ruvllm RUVLLM_DEPS_DIR=$(patsubst %/models,%,$(MODELS_DIR)) RUVLLM_MODELS_DIR=$(MODELS_DIR) \
+	    node tests/server/schema_campaign.mjs $(SCHEMAS)
 
 # One after the other: each wants the machine for itself. All are run, then the first failure is told.
 server-load: build

@@ -140,15 +140,17 @@ static void come_back(struct crowd *c, const char *what, int64_t step)
     for (int64_t i = 0; i < n; i++) {
         int64_t at = (int64_t)rv_rng_below(&rng, (uint64_t)(c->n_tenants / step)) * step + (step == 1), start, gen;
         struct rv_adapter *adapter;
+        struct rv_memory *memory;
         struct ruvllm_error err;
         char tenant[16];
 
         name(tenant, at % c->n_tenants);
         start = rv_clock_us();
-        if (rv_learner_current(c->learner, tenant, &adapter, &gen, &err))
+        if (rv_learner_current(c->learner, tenant, &adapter, &memory, &gen, &err))
             die(tenant, &err);
         us[i] = rv_clock_us() - start;
         rv_adapter_unref(adapter);
+        rv_memory_unref(memory);
     }
     qsort(us, (size_t)n, sizeof(us[0]), by_size);
     printf("tenants.back_us_p50.%s=%lld\n", what, (long long)us[n / 2]);

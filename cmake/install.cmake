@@ -39,7 +39,8 @@ if(RUVLLM_BUNDLE)
 endif()
 
 install(FILES include/ruvllm.h include/ruvllm_adapter.h include/ruvllm_hub.h include/ruvllm_kernels.h include/ruvllm_learn.h
-    include/ruvllm_store.h include/ruvllm_train.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+    include/ruvllm_learn_log.h include/ruvllm_sona.h include/ruvllm_store.h include/ruvllm_train.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 
 # pkg-config: `cc x.c $(pkg-config --cflags --libs ruvllm)`. Paths are relative to the file, for the same reason.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

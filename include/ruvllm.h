@@ -1,7 +1,8 @@
 /*
  * RuvLLM: run GGUF language models on ggml. The public API of libruvllm. Beside it: ruvllm_kernels.h (numeric kernels
  * and a key-value cache on plain arrays), ruvllm_store.h (keys, witness log, sessions), ruvllm_hub.h (fetching models),
- * ruvllm_adapter.h (low-rank changes of a model, by request), ruvllm_learn.h (votes), ruvllm_train.h (training).
+ * ruvllm_adapter.h (low-rank changes of a model, by request), ruvllm_learn.h (votes), ruvllm_learn_log.h (what
+ * came of them), ruvllm_sona.h (learning by its parts), ruvllm_train.h (training).
  *
  * How to read it: errors first (every call that can fail reports the same way), then a model is
  * opened, asked about itself, given input (text, a conversation or token ids) and made to generate; then engines that
@@ -274,7 +275,7 @@ struct ruvllm_message {
     const char *content;
 };
 
-/* What a model is given: set exactly one of text, messages, tokens. */
+/* What a model is given: set exactly one of text, messages, tokens, conversation. */
 struct ruvllm_input {
     size_t struct_size;
     const char *text; // UTF-8; never parsed for special tokens; BOS added if the model wants it
@@ -283,8 +284,10 @@ struct ruvllm_input {
     size_t n_messages;
     const int32_t *tokens; // used as they are
     size_t n_tokens;
-    bool text_is_trusted; // text only: special tokens spelled in it do count (never for a user's words)
-    bool no_bos;          // text only: leave BOS out
+    bool text_is_trusted;     // text only: special tokens spelled in it do count (never for a user's words)
+    bool no_bos;              // text only: leave BOS out
+    const char *conversation; // or a JSON object for the chat template: {"messages": [...], "tools": [...]}
+    size_t conversation_len;
 };
 
 /*
@@ -311,6 +314,13 @@ struct ruvllm_logit_bias {
     float bias; // added to the logit; -INFINITY bans the token
 };
 
+/* Whether the model may think, between "<think>" and "</think>", before the part of an answer that has a shape. */
+typedef enum ruvllm_thought {
+    RUVLLM_THOUGHT_NONE,
+    RUVLLM_THOUGHT_ALLOWED, // the answer may begin with it
+    RUVLLM_THOUGHT_OPEN     // the prompt ends with "<think>": the answer begins inside
+} ruvllm_thought;
+
 struct ruvllm_generate_params {
     size_t struct_size;
     int32_t max_tokens;       // 256; 0 or more
@@ -331,9 +341,46 @@ struct ruvllm_generate_params {
     uint64_t seed;
     int32_t n_logprobs; // -1: none; 0: the chosen token's; up to 20 alternatives beside it
     bool ignore_eos;    // go on after end-of-text (for measuring)
+
+    /*
+     * The shape of the answer: at most one of these. Only tokens that keep it are chosen, and the answer ends when it
+     * is complete; one that max_tokens or the context cut off is a beginning of it. At most 64 KiB; what cannot be
+     * understood or is not supported is RUVLLM_INVALID, naming it.
+     */
+    const char *grammar;     // rules in GBNF; the answer is its `root`
+    const char *regex;       // a regular expression that the whole answer matches
+    const char *json_schema; // JSON Schema, draft 2020-12, that the answer satisfies
+    bool json_object;        // any JSON object
+    const char *tools; // a JSON array of tools, as chat completions have them: the answer is text or calls of them,
+                       // in the way of the model's chat template (ruvllm_tool_style_get)
+    ruvllm_thought thought; // with one of the above
+    bool must_call_tool;    // with tools: at least one call
+    bool one_tool_call;     // at most one
+    const char *tool_name;  // the only one that may be called; NULL: any
 };
 
 RUVLLM_API struct ruvllm_generate_params ruvllm_generate_params_default(void);
+
+/*
+ * Reads the shape that `params` ask for, as generating would, and keeps it for the request to come: RUVLLM_INVALID for
+ * one that cannot be understood or is not supported. Without a shape there is nothing to do.
+ */
+RUVLLM_API ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const struct ruvllm_generate_params *params,
+                                            struct ruvllm_error *err);
+
+/* How the model's chat template has calls of tools written. The strings live as long as the process. */
+struct ruvllm_tool_style {
+    size_t struct_size;
+    const char *name;      // "hermes", "mistral", "phi" or "llama3"
+    const char *open;      // stands before a call, or before a list of them; "": nothing does
+    const char *close;     // stands behind; "": nothing does
+    const char *arguments; // a call is {"name": "...", "<this>": {...}}
+    bool is_list;          // calls stand in one array; else each has its own `open` and `close`
+};
+
+/* RUVLLM_UNSUPPORTED for a model whose template has no place for tools. */
+RUVLLM_API ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_tool_style *out,
+                                               struct ruvllm_error *err);
 
 typedef enum ruvllm_stop_reason {
     RUVLLM_STOP_EOS,     // the model ended its answer

@@ -1,10 +1,12 @@
 /*
- * Learning from feedback while serving. A vote on an answer changes the next answers of the same tenant, and of nobody
- * else: by a small adapter at the input of the model's head, so that no cached key or value becomes invalid.
+ * Learning from feedback while serving. A vote on an answer, or what it should have been, changes the next answers of
+ * the same tenant, and of nobody else: by a small adapter at the input of the model's head and a memory of what is to
+ * be said in which state, so that no cached key or value becomes invalid.
  *
  *     ruvllm_engine_learn(engine, NULL, &err);
  *     ... a request is answered; its id is `id` ...
- *     ruvllm_engine_feedback(engine, "anna", id, 1.0, &result, &err);
+ *     struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .id = id, .correction = "It is blue."};
+ *     ruvllm_engine_give_feedback(engine, "anna", &feedback, &result, &err);
  *
  * With a store every event is on the disk before the call returns, and what was learned is there again after a restart,
  * bit by bit. Every event makes a generation that can be gone back to.
@@ -47,8 +49,30 @@ struct ruvllm_feedback_result {
     double kl;          // how far the answer itself was moved, in nats a token
     int64_t compute_us;
     int64_t commit_us; // of waiting for the disk
+    int64_t read_us;   // of having the model read texts that it did not write, beside what it serves
 };
 
+/* What somebody has to say about an answer: a score, or a correction, or a pair. Texts are UTF-8 and may be NULL. */
+struct ruvllm_feedback {
+    size_t struct_size;
+    uint64_t id;            // of the answer: what ruvllm_engine_submit gave
+    bool has_score;         // it is a vote:
+    double score;           // 0 (bad) to 1 (good)
+    const char *correction; // what the answer should have been, from its beginning to its end
+    const char *preferred;  // which of two answers is the better one; NULL, while the other is there: the answer itself
+    const char *rejected;   // likewise
+    const char *reason;     // kept in the log, not learned from; with any of the above
+};
+
+/*
+ * A correction is remembered: asked the same again, the model says that; and what it usually says moves a little in its
+ * direction, as for a pair. RUVLLM_NOT_FOUND: there is no such answer, or it is too old. RUVLLM_TOO_LARGE: the question
+ * was longer than is kept, or the text does not fit the context with it. RUVLLM_NO_SPACE: the disk is full, nothing was
+ * learned. RUVLLM_UNSUPPORTED: a text for an answer that was made with adapters by name.
+ */
+RUVLLM_API ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, const char *tenant,
+                                                     const struct ruvllm_feedback *feedback,
+                                                     struct ruvllm_feedback_result *result, struct ruvllm_error *err);
 /*
  * A score from 0 (bad) to 1 (good) for an answer of this tenant: `id` is what ruvllm_engine_submit gave.
  * RUVLLM_NOT_FOUND: there is no such answer, or it is too old. RUVLLM_NO_SPACE: the disk is full, nothing was learned.
@@ -69,6 +93,9 @@ struct ruvllm_learned_info {
     double mean_score;         // running, of those votes; 0.5 before the first
     int64_t oldest_generation; // that can be gone back to, beside 0, which always can; 0: there is no other
     double spent_kl;           // nats a token, of all steps that are in it
+    int64_t n_lessons;         // corrections and pairs that are in it
+    int64_t n_keys;            // states that it remembers what to say in, or what not to
+    bool is_paused;            // feedback is refused until it is resumed: ruvllm_learn_log.h
 };
 
 /* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */

@@ -23,6 +23,7 @@ struct ruvllm_train_sample {
     const char *response; // UTF-8
     float score;          // how good it is, 0 to 1; NaN: nothing is known, it is simply right
     bool is_anchor;
+    const char *rejected; // NULL, or an answer to the same that the response, or the last message, is better than
 };
 
 struct ruvllm_train_progress {
@@ -70,6 +71,9 @@ struct ruvllm_train_params {
     bool keep_if_worse;             // write the adapter even when the held-out loss did not fall
     ruvllm_train_progress_fn on_progress; // may be NULL
     void *user;
+    int32_t checkpoint_seconds; // how often a run is kept while it goes on; 0: only when it is stopped; 60
+    bool has_kto;               // scored examples are judged as a whole (KTO) instead of token by token
+    float beta;                 // of KTO and of pairs (DPO): how soon a difference is enough; 0.1
 };
 
 struct ruvllm_train_report {
@@ -98,6 +102,44 @@ RUVLLM_API struct ruvllm_train_params ruvllm_train_params_default(void);
 RUVLLM_API ruvllm_status ruvllm_train(const ruvllm_model *model, const struct ruvllm_train_sample *samples,
                                       size_t n_samples, const struct ruvllm_train_params *params, const char *out_path,
                                       struct ruvllm_train_report *report, struct ruvllm_error *err);
+
+/* ---- from what a tenant said ------------------------------------------------------------------- */
+
+struct ruvllm_deep_params {
+    size_t struct_size;
+    const struct ruvllm_train_params *train; // NULL: ruvllm_deep_train_params_default()
+    float max_forgetting; // by how much text of the model's own may become less likely, as a share of its nats; 0.03
+    float ewc;     // tokens of such text that one training token is worth, where an earlier run is gone on from; 30
+    bool is_fresh; // does not go on from the run before
+    bool is_idle;  // computes only while nothing else does
+};
+
+struct ruvllm_deep_report {
+    size_t struct_size;
+    struct ruvllm_train_report train; // was_written: it answers the tenant now
+    int64_t n_votes;
+    int64_t n_corrections;
+    int64_t n_pairs;
+    int64_t n_unused;    // events that say nothing, or of which too little was kept
+    double forgetting;   // of the model's own text, held out; a share of its nats; NaN: not known
+    int64_t generation;  // that answers the tenant now
+    int64_t sequence;    // of the event in the tenant's log; 0: there is none
+    int64_t n_distilled; // states that no longer need to be remembered
+};
+
+RUVLLM_API struct ruvllm_train_params ruvllm_deep_train_params_default(void);
+RUVLLM_API struct ruvllm_deep_params ruvllm_deep_params_default(void);
+
+/*
+ * Trains on all that a tenant has said about this engine's answers, while it serves: votes, corrections and pairs of
+ * the log that were not gone back from, beside texts of the model's own, which are to stay as they are. Some feedback
+ * is held out; what was learned answers the tenant from now on only if it predicts that better and forgets no more than
+ * allowed, as a generation that can be gone back from. Else nothing changes, which is no failure: the report says so.
+ * INVALID when there is too little to learn from, or the engine does not learn; UNSUPPORTED without a store.
+ */
+RUVLLM_API ruvllm_status ruvllm_engine_learn_deep(ruvllm_engine *engine, const char *tenant,
+                                                  const struct ruvllm_deep_params *params,
+                                                  struct ruvllm_deep_report *report, struct ruvllm_error *err);
 
 #ifdef __cplusplus
 }

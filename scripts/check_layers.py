@@ -51,8 +51,8 @@ HOMES = {
 }
 
 # What callers of the library see, and every folder may.
-PUBLIC = {"ruvllm.h", "ruvllm_adapter.h", "ruvllm_hub.h", "ruvllm_kernels.h", "ruvllm_learn.h", "ruvllm_store.h",
-          "ruvllm_train.h"}
+PUBLIC = {"ruvllm.h", "ruvllm_adapter.h", "ruvllm_hub.h", "ruvllm_kernels.h", "ruvllm_learn.h", "ruvllm_learn_log.h", "ruvllm_sona.h",
+          "ruvllm_store.h", "ruvllm_train.h"}
 
 # Headers of the language and the system, which every folder may use.
 SYSTEM = set(

@@ -15,7 +15,7 @@ set -euo pipefail
 
 deps=${RUVLLM_DEPS_DIR:-$HOME/.cache/ruvllm-deps}
 bundle_package=node-llama-cpp@3.22.1 # carries llama.cpp's release as a git bundle: ggml 0.25.1, libllama 0.5.0
-node_packages="@huggingface/jinja@0.5.10 openai@7.53.0 playwright-core@1.65.0" # references and drivers of tests
+node_packages="@huggingface/jinja@0.5.10 ajv@8.20.0 ajv-formats@3.0.1 openai@7.53.0 playwright-core@1.65.0 zod@4.6.7" # references and drivers of tests
 jobs=$(nproc)
 
 # What each part is for: build tools, libraries we link, libraries of the tests, the kernels' tests for ARM.

@@ -4,14 +4,8 @@
 #include "interrupt.h"
 #include "token_piece.h"
 
-struct view {
-    bool show;
-    bool is_waiting; // a sign that the prompt is being read is on the screen
-    bool ends_line;  // the last thing written was a newline
-};
-
 /* Reading a long prompt takes a while: on a terminal something shows that it is under way. */
-static void begin_waiting(struct view *view)
+void rv_answer_view_begin(struct rv_answer_view *view)
 {
     if (!view->show || !rv_output_has_colour(stdout))
         return;
@@ -20,23 +14,34 @@ static void begin_waiting(struct view *view)
     view->is_waiting = true;
 }
 
-static void end_waiting(struct view *view)
+static void end_waiting(struct rv_answer_view *view)
 {
     if (view->is_waiting)
         fputs("\r\033[K", stdout);
     view->is_waiting = false;
 }
 
+void rv_answer_view_text(struct rv_answer_view *view, const char *text, size_t len)
+{
+    if (!view->show || !len)
+        return;
+    end_waiting(view);
+    rv_output_text(stdout, text, len);
+    fflush(stdout);
+    view->ends_line = text[len - 1] == '\n';
+}
+
+void rv_answer_view_end(struct rv_answer_view *view, bool is_answered)
+{
+    end_waiting(view);
+    if (is_answered && view->show && !view->ends_line)
+        putchar('\n');
+    fflush(stdout);
+}
+
 static bool on_chunk(void *user, const struct ruvllm_chunk *chunk)
 {
-    struct view *view = user;
-
-    if (view->show && chunk->text_len) {
-        end_waiting(view);
-        rv_output_text(stdout, chunk->text, chunk->text_len);
-        fflush(stdout);
-        view->ends_line = chunk->text[chunk->text_len - 1] == '\n';
-    }
+    rv_answer_view_text(user, chunk->text, chunk->text_len);
     return !rv_interrupt_seen();
 }
 
@@ -44,15 +49,12 @@ ruvllm_status rv_answer_stream(ruvllm_model *model, const struct ruvllm_input *i
                                const struct ruvllm_generate_params *params, bool show, struct ruvllm_response **out,
                                struct ruvllm_error *err)
 {
-    struct view view = {.show = show};
+    struct rv_answer_view view = {.show = show};
     ruvllm_status rc;
 
-    begin_waiting(&view);
+    rv_answer_view_begin(&view);
     rc = ruvllm_generate_stream(model, input, params, on_chunk, &view, out, err);
-    end_waiting(&view);
-    if (rc == RUVLLM_OK && show && !view.ends_line)
-        putchar('\n');
-    fflush(stdout);
+    rv_answer_view_end(&view, rc == RUVLLM_OK);
     return rc;
 }
 

@@ -4,6 +4,18 @@
 
 #include "output.h"
 
+/* An answer on standard output while it comes; begins as {.show = ...}. */
+struct rv_answer_view {
+    bool show;
+    bool is_waiting; // a sign that the prompt is being read is on the screen
+    bool ends_line;  // the last thing written was a newline
+};
+
+void rv_answer_view_begin(struct rv_answer_view *view);
+void rv_answer_view_text(struct rv_answer_view *view, const char *text, size_t len);
+/* `is_answered`: what came ends with a newline. */
+void rv_answer_view_end(struct rv_answer_view *view, bool is_answered);
+
 /*
  * Generates the answer to `input`, writing it to standard output piece by piece when `show`, with a newline at
  * its end. Ctrl-C ends it early with RUVLLM_STOP_CALLBACK; what came is in the response.

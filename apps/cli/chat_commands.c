@@ -40,6 +40,8 @@ static bool on_clear(struct rv_chat_session *chat, const char *argument)
     (void)argument;
     rv_conversation_clear(&chat->conversation);
     chat->context_used = 0;
+    if (chat->learn)
+        rv_chat_learn_clear(chat->learn);
     puts(rv_conversation_system(&chat->conversation) ? "conversation cleared, system message kept"
                                                      : "conversation cleared");
     return true;
@@ -68,6 +70,8 @@ static bool on_load(struct rv_chat_session *chat, const char *argument)
         rv_output_failure(&err, "a file written by /save, or a JSON list of {\"role\", \"content\"}");
     else
         printf("loaded %zu messages\n", chat->conversation.n);
+    if (chat->learn)
+        rv_chat_learn_clear(chat->learn);
     return true;
 }
 
@@ -82,7 +86,7 @@ static bool on_stats(struct rv_chat_session *chat, const char *argument)
     printf("  tokens    %s generated, %.1f tok/s on average\n", rv_output_count(chat->n_tokens, count),
            rv_output_rate((int64_t)chat->n_tokens, chat->decode_us));
     printf("  context   %d of %d tokens\n", chat->context_used, chat->info.context);
-    if (ruvllm_memory_stats_get(chat->model, &memory, &err))
+    if (ruvllm_memory_stats_get(rv_chat_session_model(chat), &memory, &err))
         rv_output_failure(&err, NULL);
     else
         printf("  memory    weights %s, KV %s, %s resident\n",
@@ -101,6 +105,96 @@ static bool on_regen(struct rv_chat_session *chat, const char *argument)
     return true;
 }
 
+/* ---- learning ------------------------------------------------------------------------------ */
+
+/* False: it was said that this chat does not learn. */
+static bool check_learns(const struct rv_chat_session *chat)
+{
+    if (!chat->learn)
+        rv_output_error("'ruvllm chat MODEL --learn' does", "this chat does not learn");
+    return chat->learn != NULL;
+}
+
+static void print_learned(const struct ruvllm_feedback_result *result)
+{
+    printf("learned: generation %lld, the answer moved by %.3g nats a token\n", (long long)result->generation,
+           result->kl);
+}
+
+static void vote(struct rv_chat_session *chat, double score)
+{
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_error err = {0};
+
+    if (!check_learns(chat))
+        return;
+    if (rv_chat_learn_vote(chat->learn, score, &result, &err))
+        rv_output_failure(&err, NULL);
+    else
+        print_learned(&result);
+}
+
+static bool on_good(struct rv_chat_session *chat, const char *argument)
+{
+    (void)argument;
+    vote(chat, 1);
+    return true;
+}
+
+static bool on_bad(struct rv_chat_session *chat, const char *argument)
+{
+    (void)argument;
+    vote(chat, 0);
+    return true;
+}
+
+/* The conversation goes on from the better words. */
+static bool on_fix(struct rv_chat_session *chat, const char *argument)
+{
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_error err = {0};
+
+    if (!check_learns(chat))
+        return true;
+    if (!*argument) {
+        rv_output_error("/fix It is blue.", "/fix needs what the answer should have been");
+        return true;
+    }
+    if (rv_chat_learn_correct(chat->learn, argument, &result, &err)) {
+        rv_output_failure(&err, NULL);
+        return true;
+    }
+    print_learned(&result);
+    rv_conversation_pop(&chat->conversation);
+    if (rv_conversation_push(&chat->conversation, "assistant", argument, &err))
+        rv_output_failure(&err, NULL);
+    return true;
+}
+
+static bool on_undo(struct rv_chat_session *chat, const char *argument)
+{
+    struct ruvllm_error err = {0};
+
+    (void)argument;
+    if (!check_learns(chat))
+        return true;
+    if (rv_chat_learn_undo(chat->learn, &err))
+        rv_output_failure(&err, NULL);
+    else
+        puts("taken back: answers are as if it had not been said");
+    return true;
+}
+
+static bool on_learned(struct rv_chat_session *chat, const char *argument)
+{
+    struct ruvllm_error err = {0};
+
+    (void)argument;
+    if (check_learns(chat) && rv_chat_learn_print(chat->learn, &err))
+        rv_output_failure(&err, NULL);
+    return true;
+}
+
 static bool on_quit(struct rv_chat_session *chat, const char *argument)
 {
     (void)chat;
@@ -116,6 +210,11 @@ static const struct slash_command commands[] = {
     {"/save", "FILE", "write the conversation as JSON", on_save},
     {"/load", "FILE", "go on with a saved conversation", on_load},
     {"/stats", "", "tokens, speed, context and memory", on_stats},
+    {"/good", "", "the last answer was good: more like it (with --learn)", on_good},
+    {"/bad", "", "the last answer was bad: less like it", on_bad},
+    {"/fix", "TEXT", "what the last answer should have been", on_fix},
+    {"/learned", "", "what was learned", on_learned},
+    {"/undo", "", "take back what was said last", on_undo},
     {"/quit", "", "end the chat (also Ctrl-D)", on_quit},
 };
 
@@ -136,8 +235,8 @@ static bool on_help(struct rv_chat_session *chat, const char *argument)
 
 const char *const *rv_chat_commands_words(void)
 {
-    static const char *const words[] = {"/help", "/system", "/clear", "/regen", "/save",
-                                        "/load", "/stats",  "/quit",  NULL};
+    static const char *const words[] = {"/help", "/system", "/clear", "/regen",   "/save", "/load", "/stats",
+                                        "/good", "/bad",    "/fix",   "/learned", "/undo", "/quit", NULL};
 
     return words;
 }

@@ -20,6 +20,11 @@ void rv_chat_session_release(struct rv_chat_session *chat)
     rv_conversation_release(&chat->conversation);
 }
 
+const ruvllm_model *rv_chat_session_model(const struct rv_chat_session *chat)
+{
+    return chat->learn ? rv_chat_learn_model(chat->learn) : chat->model;
+}
+
 static void print_status(const struct rv_chat_session *chat, const struct ruvllm_response *response)
 {
     char summary[160], why[64] = "";
@@ -46,8 +51,27 @@ static void print_json(const struct rv_chat_session *chat, const struct ruvllm_r
     yyjson_mut_doc_set_root(doc, root);
     yyjson_mut_obj_add_uint(doc, root, "turn", chat->n_turns);
     rv_output_json_add(doc, root, "user", rv_output_json_text(doc, user->content, strlen(user->content)));
-    rv_answer_json(doc, root, chat->model, response);
+    rv_answer_json(doc, root, rv_chat_session_model(chat), response);
     (void)rv_output_json(doc, true); // a failed write is noticed at the end of the program
+}
+
+/* Takes an answer into the conversation and shows what there is to know of it. */
+static ruvllm_status take(struct rv_chat_session *chat, const struct ruvllm_response *response,
+                          struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_conversation_push(&chat->conversation, "assistant", response->text, err);
+
+    if (rc)
+        return rc;
+    chat->n_turns++;
+    chat->n_tokens += response->n_tokens;
+    chat->decode_us += response->decode_us;
+    chat->context_used = response->prompt_tokens + (int32_t)response->n_tokens;
+    if (chat->json)
+        print_json(chat, response);
+    else if (chat->show_status)
+        print_status(chat, response);
+    return RUVLLM_OK;
 }
 
 static ruvllm_status answer(struct rv_chat_session *chat, struct ruvllm_error *err)
@@ -55,6 +79,7 @@ static ruvllm_status answer(struct rv_chat_session *chat, struct ruvllm_error *e
     struct ruvllm_input input = {.struct_size = sizeof(input)};
     struct ruvllm_generate_params params = chat->params;
     struct ruvllm_response *response;
+    struct rv_chat_reply reply;
     ruvllm_status rc;
 
     input.messages = chat->conversation.messages;
@@ -62,20 +87,17 @@ static ruvllm_status answer(struct rv_chat_session *chat, struct ruvllm_error *e
     /* With a fixed seed another attempt has to differ all the same. */
     params.seed += chat->n_regenerated;
     rv_interrupt_clear();
+    if (chat->learn) {
+        rc = rv_chat_learn_answer(chat->learn, &input, &params, !chat->json, &reply, err);
+        if (!rc)
+            rc = take(chat, rv_chat_learn_response(&reply), err);
+        rv_chat_learn_release(&reply);
+        return rc;
+    }
     rc = rv_answer_stream(chat->model, &input, &params, !chat->json, &response, err);
     if (rc)
         return rc;
-    rc = rv_conversation_push(&chat->conversation, "assistant", response->text, err);
-    if (rc == RUVLLM_OK) {
-        chat->n_turns++;
-        chat->n_tokens += response->n_tokens;
-        chat->decode_us += response->decode_us;
-        chat->context_used = response->prompt_tokens + (int32_t)response->n_tokens;
-        if (chat->json)
-            print_json(chat, response);
-        else if (chat->show_status)
-            print_status(chat, response);
-    }
+    rc = take(chat, response, err);
     ruvllm_response_free(response);
     return rc;
 }

@@ -2,11 +2,13 @@
 #ifndef RV_CLI_CHAT_SESSION_H
 #define RV_CLI_CHAT_SESSION_H
 
+#include "chat_learn.h"
 #include "conversation.h"
 #include "output.h"
 
 struct rv_chat_session {
-    ruvllm_model *model; // borrowed
+    ruvllm_model *model;         // borrowed; NULL where `learn` is not
+    struct rv_chat_learn *learn; // likewise: answers come from there
     struct ruvllm_model_info info;
     struct ruvllm_generate_params params;
     struct rv_conversation conversation;
@@ -22,6 +24,8 @@ struct rv_chat_session {
 
 void rv_chat_session_init(struct rv_chat_session *chat, ruvllm_model *model, const struct ruvllm_model_info *info,
                           const struct ruvllm_generate_params *params);
+/* For everything that does not compute. */
+const ruvllm_model *rv_chat_session_model(const struct rv_chat_session *chat);
 void rv_chat_session_release(struct rv_chat_session *chat);
 
 /* Adds the user's message and answers it. On failure the message is taken back. */

@@ -25,9 +25,11 @@ enum { TURN_MAX = 16 << 20 };
 struct chat_options {
     struct rv_model_options model;
     struct rv_sampling_options sampling;
+    struct rv_store_options store;
     const char *system;
     const char *load;
     bool json;
+    bool learns;
 };
 
 static const struct rv_option own_options[] = {
@@ -45,6 +47,17 @@ static const struct rv_option own_options[] = {
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct chat_options, json),
      .help = "One JSON object a turn, on one line each; for use in pipes"},
+    {.name = "learn",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct chat_options, learns),
+     .help =
+         "Learn from /good, /bad and /fix, at once; kept in the store, where a server with --learn and without keys "
+         "has it too"},
+    {.name = "store",
+     .value = "PATH",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct chat_options, store) + offsetof(struct rv_store_options, path),
+     .help = "With --learn: where that is kept (default as 'ruvllm serve'), or none: in memory only"},
 };
 
 static const struct rv_option_group groups[] = {
@@ -202,7 +215,8 @@ static ruvllm_status check_template(const ruvllm_model *model, struct ruvllm_err
     return rc;
 }
 
-static int chat_with(const struct chat_options *options, ruvllm_model *model, const struct ruvllm_model_info *info)
+static int chat_with(const struct chat_options *options, ruvllm_model *model, struct rv_chat_learn *learn,
+                     const struct ruvllm_model_info *info)
 {
     struct ruvllm_generate_params params = rv_sampling_options_params(&options->sampling);
     struct ruvllm_error err = {0};
@@ -215,7 +229,8 @@ static int chat_with(const struct chat_options *options, ruvllm_model *model, co
         params.max_tokens = info->context;
     rv_chat_session_init(&chat, model, info, &params);
     chat.json = options->json;
-    if (check_template(model, &err)) {
+    chat.learn = learn;
+    if (check_template(rv_chat_session_model(&chat), &err)) {
         code = rv_output_failure(&err, "'ruvllm run' continues text with any model");
         goto out;
     }
@@ -240,12 +255,26 @@ out:
     return code;
 }
 
+static int check_learning(const struct chat_options *options)
+{
+    if (options->store.path && !options->learns) {
+        rv_output_error("add --learn", "--store has a meaning only with --learn");
+        return RV_EXIT_USAGE;
+    }
+    if (options->learns && options->model.adapter) {
+        rv_output_error("leave one of them out", "--learn and --adapter do not go together");
+        return RV_EXIT_USAGE;
+    }
+    return RV_EXIT_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct chat_options options = {0};
     struct ruvllm_model_info info;
+    struct rv_chat_learn *learn = NULL;
     struct rv_arguments args;
-    ruvllm_model *model;
+    ruvllm_model *model = NULL;
     int code;
 
     rv_model_options_init(&options.model);
@@ -256,13 +285,17 @@ static int run(int argc, char **argv)
     code = rv_model_options_settle(&options.model, &rv_cmd_chat, &args);
     if (code == RV_EXIT_OK)
         code = rv_options_finish(&rv_cmd_chat, &args);
+    if (code == RV_EXIT_OK)
+        code = check_learning(&options);
     if (code)
         return code;
     rv_interrupt_catch(RV_INTERRUPT_ALWAYS);
-    code = rv_model_options_open(&options.model, &model, &info);
+    code = options.learns ? rv_chat_learn_open(&learn, &options.model, &options.store, &info)
+                          : rv_model_options_open(&options.model, &model, &info);
     if (code)
         return code;
-    code = chat_with(&options, model, &info);
+    code = chat_with(&options, model, learn, &info);
+    rv_chat_learn_close(learn);
     ruvllm_model_close(model);
     return code;
 }
@@ -278,6 +311,8 @@ const struct rv_command rv_cmd_chat = {
                 "ruvllm chat model.gguf --system \"Answer in one sentence.\" --temp 0.3\n"
                 "ruvllm chat model.gguf --ctx 16384\n"
                 "    remember more of a long conversation\n"
+                "ruvllm chat model.gguf --learn\n"
+                "    /good, /bad and /fix change the next answers\n"
                 "printf 'Hello\\nAnd goodbye\\n' | ruvllm chat model.gguf --json\n"
                 "    two turns from a script\n",
     .groups = groups,

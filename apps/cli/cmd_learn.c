@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "jsonl_samples.h"
+#include "learn_store.h"
 #include "model_options.h"
 #include "output.h"
 #include "progress.h"
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +24,10 @@ struct learn_options {
     const char *out;
     const char *anchors;
     const char *checkpoint;
+    struct rv_store_options store;
+    const char *tenant;
+    float max_forgetting;
+    bool fresh;
     int32_t schedule;
     int32_t seed;
     int32_t memory_mib;
@@ -63,7 +69,13 @@ static const struct rv_option data_options[] = {
      .value = "FILE",
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct learn_options, checkpoint),
-     .help = "Where a stopped run is kept, and found when the command is given again (default: the output with .run)"},
+     .help = "Where a run is kept, and found when the command is given again (default: the output with .run)"},
+    {.name = "checkpoint-every",
+     .value = "S",
+     .type = RV_OPTION_INT,
+     .max = 86400,
+     .offset = offsetof(struct learn_options, params.checkpoint_seconds),
+     .help = "Seconds after which a run is kept while it goes on; 0 is only when it is stopped (default 60)"},
     {.name = "force",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct learn_options, force),
@@ -138,6 +150,17 @@ static const struct rv_option training_options[] = {
      .max = 1000,
      .offset = offsetof(struct learn_options, params.kl_weight),
      .help = "Weight of the anchors against the examples (default 0.3)"},
+    {.name = "kto",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct learn_options, params.has_kto),
+     .help = "Judge examples with a score as a whole (KTO) instead of token by token"},
+    {.name = "beta",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = 0.0001,
+     .max = 100,
+     .offset = offsetof(struct learn_options, params.beta),
+     .help = "How soon a difference is enough, for pairs (DPO) and --kto (default 0.1)"},
     {.name = "seed",
      .value = "N",
      .type = RV_OPTION_INT,
@@ -152,6 +175,25 @@ static const struct rv_option training_options[] = {
      .help = "Memory for what would otherwise be computed twice (default 1024)"},
 };
 
+static const struct rv_option tenant_options[] = {
+    {.name = "tenant",
+     .value = "NAME",
+     .type = RV_OPTION_STRING,
+     .offset = offsetof(struct learn_options, tenant),
+     .help = "Whose feedback, in the store; with 'run' it is learned from instead of a file"},
+    {.name = "max-forgetting",
+     .value = "X",
+     .type = RV_OPTION_FLOAT,
+     .min = 0.000001,
+     .max = 100,
+     .offset = offsetof(struct learn_options, max_forgetting),
+     .help = "How much less likely the model's own text may become, as a share of its nats (default 0.03)"},
+    {.name = "fresh",
+     .type = RV_OPTION_FLAG,
+     .offset = offsetof(struct learn_options, fresh),
+     .help = "Begin anew instead of going on from the tenant's run before"},
+};
+
 static const struct rv_option output_options[] = {
     {.name = "json",
      .type = RV_OPTION_FLAG,
@@ -162,6 +204,8 @@ static const struct rv_option output_options[] = {
 static const struct rv_option_group groups[] = {
     {"Data", data_options, RV_OPTION_COUNT(data_options), 0},
     {"Training", training_options, RV_OPTION_COUNT(training_options), 0},
+    {"Feedback", tenant_options, RV_OPTION_COUNT(tenant_options), 0},
+    RV_STORE_GROUP(offsetof(struct learn_options, store)),
     {"Output", output_options, RV_OPTION_COUNT(output_options), 0},
     RV_MODEL_GROUP_FILE(offsetof(struct learn_options, model)),
     RV_MODEL_GROUP_THREADS(offsetof(struct learn_options, model)),
@@ -334,12 +378,82 @@ static int check(struct learn_options *o, const char *data, char *checkpoint, si
     return RV_EXIT_OK;
 }
 
+/* ---- feedback in a store -------------------------------------------------------------------------- */
+
+static int usage(const char *what)
+{
+    rv_output_error("see 'ruvllm learn --help'", "%s", what);
+    return RV_EXIT_USAGE;
+}
+
+static int run_tenant(struct learn_options *o, const struct rv_learn_store *what)
+{
+    struct learning l = {.start_us = rv_clock_us(), .first_step = -1, .json = o->json};
+    struct rv_learn_store_run run = {.train = &o->params, .max_forgetting = o->max_forgetting, .is_fresh = o->fresh};
+    int code;
+
+    if (o->out || o->anchors)
+        return usage("feedback of a tenant needs no output and no anchors: it answers that tenant when it is done");
+    rv_progress_init(&l.progress, "learning");
+    o->params.on_progress = on_progress;
+    o->params.user = &l;
+    code = rv_learn_store_run(what, &run);
+    rv_progress_clear(&l.progress);
+    return code;
+}
+
+static int go_back(const struct rv_learn_store *what, const char *generation)
+{
+    char *end = NULL;
+    long long number = generation ? strtoll(generation, &end, 10) : -1;
+
+    if (!generation || end == generation || *end || number < 0)
+        return usage("say which generation to go back to: 'learn rollback MODEL GENERATION --tenant NAME'");
+    return rv_learn_store_rollback(what, number);
+}
+
+/* What is done with a tenant's feedback. */
+static int act(struct learn_options *o, const char *action, const char *argument)
+{
+    struct rv_learn_store what = {
+        .model = &o->model, .store = &o->store, .tenant = o->tenant ? o->tenant : "default", .json = o->json};
+
+    if (strcmp(action, "rollback") == 0)
+        return go_back(&what, argument);
+    if (argument)
+        return usage("there is one argument too many");
+    return strcmp(action, "run") == 0 ? run_tenant(o, &what) : rv_learn_store_status(&what);
+}
+
+/* ---- which of them -------------------------------------------------------------------------------- */
+
+static const char *const actions[] = {"run", "status", "rollback"};
+
+static bool is_action(const char *text)
+{
+    for (size_t i = 0; text && i < sizeof(actions) / sizeof(actions[0]); i++)
+        if (strcmp(text, actions[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Feedback is little, and judged as a whole: other defaults, which options then change. */
+static struct ruvllm_train_params first_params(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "--tenant", strlen("--tenant")) == 0)
+            return ruvllm_deep_train_params_default();
+    return ruvllm_train_params_default();
+}
+
 static int run(int argc, char **argv)
 {
-    struct learn_options options = {.params = ruvllm_train_params_default(), .schedule = 1, .seed = 1};
+    struct learn_options options = {
+        .params = first_params(argc, argv), .schedule = 1, .seed = 1, .max_forgetting = 0.03f};
     char checkpoint[PATH_MAX];
     struct rv_arguments args;
-    const char *action, *data;
+    const char *action, *argument;
+    bool is_file;
     int code;
 
     options.memory_mib = 1024;
@@ -347,17 +461,19 @@ static int run(int argc, char **argv)
     if (!rv_options_parse(&rv_cmd_learn, &options, argc, argv, &args, &code))
         return code;
     action = rv_options_shift(&args);
-    if (!action || strcmp(action, "run") != 0) {
-        rv_output_error("ruvllm learn run model.gguf examples.jsonl -o adapter.gguf", "say what to do: 'learn run'");
+    if (!is_action(action)) {
+        rv_output_error("ruvllm learn run model.gguf examples.jsonl -o adapter.gguf",
+                        "say what to do: 'learn run', 'learn status' or 'learn rollback'");
         return RV_EXIT_USAGE;
     }
     code = rv_model_options_settle(&options.model, &rv_cmd_learn, &args);
     if (code)
         return code;
-    data = rv_options_shift(&args);
+    argument = rv_options_shift(&args);
     code = rv_options_finish(&rv_cmd_learn, &args);
-    if (!code)
-        code = check(&options, data, checkpoint, sizeof(checkpoint));
+    is_file = strcmp(action, "run") == 0 && !options.tenant;
+    if (!code && is_file)
+        code = check(&options, argument, checkpoint, sizeof(checkpoint));
     if (code)
         return code;
     options.params.schedule = (ruvllm_train_schedule)options.schedule;
@@ -366,26 +482,35 @@ static int run(int argc, char **argv)
     options.params.n_threads = options.model.params.n_threads;
     options.params.checkpoint = options.checkpoint;
     rv_interrupt_catch(RV_INTERRUPT_ONCE);
-    return run_learning(&options, data);
+    return is_file ? run_learning(&options, argument) : act(&options, action, argument);
 }
 
 const struct rv_command rv_cmd_learn = {
     .name = "learn",
-    .arguments = "run MODEL DATA -o ADAPTER",
-    .summary = "train an adapter from examples",
+    .arguments = "run MODEL DATA -o ADAPTER | run|status MODEL --tenant NAME | rollback MODEL GENERATION --tenant NAME",
+    .summary = "train an adapter from examples, or on what a tenant said",
     .about =
         "Trains a LoRA adapter on the CPU, through weights of any quantisation, from a file with one JSON object a "
         "line: {\"prompt\", \"response\"}, {\"messages\": [{\"role\", \"content\"}, ...]} or {\"text\"}, each with "
-        "a \"score\" from 0 to 1 if there are better and worse ones. Prompts are a user's messages where the "
+        "a \"score\" from 0 to 1 if there are better and worse ones, or {\"prompt\", \"chosen\", \"rejected\"}, "
+        "of which one is to win over the other. Prompts are a user's messages where the "
         "model has a chat template. Some examples are held out: the adapter written is the one that predicted "
-        "them best, and none is written when none did better than the model alone. Ctrl-C keeps the run; the "
-        "same command goes on from there.",
+        "them best, and none is written when none did better than the model alone. The run is kept now and then "
+        "and on Ctrl-C; the same command goes on from there.\n\n"
+        "With --tenant the examples are what that tenant has said in a server's store: votes, corrections and pairs. "
+        "Beside them texts of the model's own are held on to. What was learned then answers the tenant, as a "
+        "generation that can be gone back from, if it predicts held-out feedback better and forgets no more than "
+        "allowed. The server must not be running meanwhile.",
     .examples = "ruvllm learn run model.gguf examples.jsonl -o adapter.gguf\n"
                 "    the defaults: rank 8 on all projections, three epochs\n"
                 "ruvllm learn run model.gguf examples.jsonl -o adapter.gguf --anchors usual.jsonl --kl 1\n"
                 "    holding on to what the model makes of other texts\n"
                 "ruvllm learn run model.gguf votes.jsonl -o adapter.gguf --rank 16 --epochs 5 --rate 3e-4\n"
-                "    slower and wider\n",
+                "    slower and wider\n"
+                "ruvllm learn run model.gguf --tenant acme\n"
+                "    what the tenant 'acme' said\n"
+                "ruvllm learn rollback model.gguf 12 --tenant acme\n"
+                "    as generation 12 answered\n",
     .groups = groups,
     .n_groups = RV_OPTION_COUNT(groups),
     .run = run,

@@ -116,7 +116,7 @@ static ruvllm_status read_sample(struct document *d, enum rv_jsonl_prompts promp
 {
     yyjson_val *root = yyjson_doc_get_root(d->doc);
     const char *prompt = string_of(root, "prompt"), *response = string_of(root, "response");
-    const char *text = string_of(root, "text");
+    const char *text = string_of(root, "text"), *chosen = string_of(root, "chosen");
     ruvllm_status rc;
 
     if (!yyjson_is_obj(root))
@@ -124,6 +124,10 @@ static ruvllm_status read_sample(struct document *d, enum rv_jsonl_prompts promp
     rc = read_score(root, &out->score, err);
     if (rc)
         return rc;
+    out->rejected = string_of(root, "rejected");
+    if (yyjson_obj_get(root, "rejected") && !out->rejected)
+        return rv_fail(err, RUVLLM_INVALID, "'rejected' must be text");
+    response = response ? response : chosen;
     if (yyjson_obj_get(root, "messages"))
         return read_messages(d, yyjson_obj_get(root, "messages"), out, err);
     if (text && !response) {
@@ -131,7 +135,8 @@ static ruvllm_status read_sample(struct document *d, enum rv_jsonl_prompts promp
         return RUVLLM_OK;
     }
     if (!prompt || !response)
-        return rv_fail(err, RUVLLM_INVALID, "it needs 'prompt' and 'response', or 'messages', or 'text'");
+        return rv_fail(err, RUVLLM_INVALID,
+                       "it needs 'prompt' and 'response' (or 'chosen' and 'rejected'), or 'messages', or 'text'");
     if (prompts == RV_JSONL_PROMPTS_CHAT)
         return make_messages(d, prompt, response, out, err);
     out->prompt = prompt;

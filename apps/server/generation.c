@@ -82,7 +82,7 @@ static struct rv_generation *make(struct rv_call *call, const struct rv_generati
 
 /* Choices of one prompt differ, but the same way every time, when the client gave a seed. */
 static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *choice, const struct ruvllm_input *input,
-                            struct ruvllm_error *err)
+                            ruvllm_thought thought, struct ruvllm_error *err)
 {
     const struct rv_api_request *r = call->request;
     struct ruvllm_generate_params params = r->params;
@@ -106,27 +106,100 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
                                               .generation = call->adapters.uses[i].generation,
                                               .weight = call->adapters.uses[i].weight};
     params.seed += (uint64_t)(choice->index % r->n);
+    params.thought = thought;
     rc = ruvllm_engine_submit(call->engine, &request, &choice->id, err);
     choice->is_started = rc == RUVLLM_OK;
     return rc;
 }
 
+/* Reads the answer's shape before anything runs, so that a failure names the client's own field. */
+static ruvllm_status check_shape(struct rv_call *call, ruvllm_thought thought, struct ruvllm_error *err)
+{
+    struct ruvllm_generate_params params = call->request->params;
+    ruvllm_status rc;
+
+    if (!call->request->shape_param)
+        return RUVLLM_OK;
+    params.thought = thought;
+    rc = ruvllm_shape_check(ruvllm_engine_model(call->engine), &params, err);
+    if (rc == RUVLLM_INVALID || rc == RUVLLM_UNSUPPORTED)
+        rv_api_error_set(&call->generation->failure, 400, "invalid_value", call->request->shape_param, "%s",
+                         err->message);
+    return rc;
+}
+
+/* How the answer may begin: models that think say so in their template, and the prompt may have begun for them. */
+static ruvllm_status find_thought(const struct rv_call *call, const int32_t *tokens, size_t n, ruvllm_thought *thought,
+                                  struct ruvllm_error *err)
+{
+    enum { TAIL = 12 }; // tokens in which "<think>" and white space would be
+    const ruvllm_model *model = ruvllm_engine_model(call->engine);
+    const char *source = ruvllm_model_chat_template(model);
+    size_t first = n > TAIL ? n - TAIL : 0, len = 0;
+    char *text = NULL;
+    ruvllm_status rc;
+
+    *thought = RUVLLM_THOUGHT_NONE;
+    if (call->request->kind != RV_API_CHAT || !call->request->shape_param || !source || !strstr(source, "<think>"))
+        return RUVLLM_OK;
+    rc = ruvllm_detokenize(model, tokens + first, n - first, true, &text, &len, err);
+    if (rc)
+        return rc;
+    while (len > 0 && strchr(" \n\r\t", text[len - 1]))
+        len--;
+    *thought = RUVLLM_THOUGHT_ALLOWED;
+    if (len >= 7 && memcmp(text + len - 7, "<think>", 7) == 0)
+        *thought = RUVLLM_THOUGHT_OPEN;
+    else if (len >= 8 && memcmp(text + len - 8, "</think>", 8) == 0)
+        *thought = RUVLLM_THOUGHT_NONE;
+    ruvllm_free(text);
+    return RUVLLM_OK;
+}
+
+/* What takes the answer apart, where it has parts. */
+static ruvllm_status prepare_parts(struct rv_call *call, struct rv_generation_choice *choice, ruvllm_thought thought,
+                                   struct ruvllm_error *err)
+{
+    struct ruvllm_tool_style style = {.struct_size = sizeof(style)};
+    bool has_tools = call->request->params.tools != NULL;
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (!has_tools && thought == RUVLLM_THOUGHT_NONE)
+        return RUVLLM_OK;
+    if (has_tools)
+        rc = ruvllm_tool_style_get(ruvllm_engine_model(call->engine), &style, err);
+    if (rc)
+        return rc;
+    choice->parts = rv_chat_parts_new(has_tools ? &style : NULL, thought, call->generation->id, choice->index);
+    return choice->parts ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the answer");
+}
+
 static ruvllm_status submit_input(struct rv_call *call, size_t i_input, struct ruvllm_error *err)
 {
     const struct rv_api_request *r = call->request;
-    struct ruvllm_input input = {.struct_size = sizeof(input)};
+    struct ruvllm_input input = {.struct_size = sizeof(input)}, given = r->inputs[i_input];
+    ruvllm_thought thought = RUVLLM_THOUGHT_NONE;
     int32_t *tokens = NULL;
-    ruvllm_status rc =
-        ruvllm_tokenize(ruvllm_engine_model(call->engine), &r->inputs[i_input], &tokens, &input.n_tokens, err);
+    ruvllm_status rc;
 
+    if (r->conversation)
+        given = (struct ruvllm_input){
+            .struct_size = sizeof(given), .conversation = r->conversation, .conversation_len = r->conversation_len};
+    rc = ruvllm_tokenize(ruvllm_engine_model(call->engine), &given, &tokens, &input.n_tokens, err);
     input.tokens = tokens;
+    if (!rc)
+        rc = find_thought(call, tokens, input.n_tokens, &thought, err);
+    if (!rc)
+        rc = check_shape(call, thought, err);
     for (int32_t k = 0; !rc && k < r->n; k++) {
         size_t i = i_input * (size_t)r->n + (size_t)k;
         struct rv_generation_choice *choice = &call->generation->choices[i];
 
         choice->index = (int32_t)i;
         choice->i_input = (int32_t)i_input;
-        rc = submit(call, choice, &input, err);
+        rc = prepare_parts(call, choice, thought, err);
+        if (!rc)
+            rc = submit(call, choice, &input, thought, err);
     }
     ruvllm_free(tokens);
     return rc;
@@ -184,13 +257,18 @@ void rv_generation_start(struct rv_call *call, const struct rv_generation_style 
     for (size_t i = 0; !rc && i < call->request->n_inputs; i++)
         rc = submit_input(call, i, &err);
     if (rc) {
+        struct rv_api_error failure = call->generation ? call->generation->failure : (struct rv_api_error){0};
+
         if (call->generation) {
             rv_generation_cancel(call);
             rv_generation_free(call);
         }
         if (rc == RUVLLM_BUSY)
             call->retry_after = guess_retry_after(call);
-        rv_call_fail_from(call, &err);
+        if (failure.http_status)
+            rv_call_fail(call, &failure);
+        else
+            rv_call_fail_from(call, &err);
         return;
     }
     call->result = RV_CALL_GENERATE;
@@ -321,7 +399,10 @@ static void write_piece(struct rv_call *call, struct rv_generation_choice *choic
     if (!choice->has_begun && g->style->begin)
         g->style->begin(call, choice, out);
     choice->has_begun = true;
-    g->style->piece(call, &piece, out);
+    if (choice->parts)
+        rv_chat_parts_piece(choice->parts, &g->head, &piece, out);
+    else
+        g->style->piece(call, &piece, out);
     rv_generation_logprobs_release(&logprobs);
 }
 
@@ -467,6 +548,8 @@ static ruvllm_status make_whole(struct rv_call *call, struct ruvllm_error *err)
                                                 r->n_tokens, r->logprobs_per_token);
             choices[i].logprobs = &logprobs[i];
         }
+        if (is_ok && g->choices[i].parts)
+            is_ok = rv_chat_parts_whole(g->choices[i].parts, r->text, r->text_len, &choices[i]);
     }
     if (is_ok)
         g->style->whole(call, choices, g->n_choices, &call->reply);
@@ -516,8 +599,10 @@ void rv_generation_free(struct rv_call *call)
 {
     struct rv_generation *g = call->generation;
 
-    for (size_t i = 0; g->choices && i < g->n_choices; i++)
+    for (size_t i = 0; g->choices && i < g->n_choices; i++) {
         ruvllm_response_free(g->choices[i].response);
+        rv_chat_parts_free(g->choices[i].parts);
+    }
     rv_buf_release(&g->text);
     rv_free(g->choices);
     rv_free(g);

@@ -11,6 +11,7 @@
 #define RV_SERVER_GENERATION_H
 
 #include "server/call.h"
+#include "server/chat_parts.h"
 
 struct rv_generation_choice {
     uint64_t id; // of the engine's request
@@ -22,6 +23,7 @@ struct rv_generation_choice {
     struct ruvllm_response *response; // when it is done
     int64_t last_us;                  // when its last tokens came; 0: none yet
     size_t text_offset;
+    struct rv_chat_parts *parts; // NULL: its text is one piece
 };
 
 struct rv_generation {

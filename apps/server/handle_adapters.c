@@ -9,15 +9,12 @@
 #include "server/adapter_choice.h"
 #include "server/adapter_folder.h"
 #include "server/api/api_json.h"
+#include "server/reply_file.h"
 #include "server/url_text.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { LIST_LIMIT = 1000, PATH = 1024 };
+enum { LIST_LIMIT = 1000 };
 
 /* What a query may say beside `model`. */
 struct wish {
@@ -326,45 +323,16 @@ bool rv_handle_adapter_diff(struct rv_call *call)
     return true;
 }
 
-static ruvllm_status read_file(struct rv_call *call, const char *path, struct ruvllm_error *err)
+struct wanted_file {
+    int64_t generation;
+    ruvllm_adapter_format format;
+};
+
+static ruvllm_status write_export(struct rv_call *call, const void *user, const char *path, struct ruvllm_error *err)
 {
-    ruvllm_status rc = RUVLLM_OK;
-    FILE *file = fopen(path, "rb");
-    char piece[4096];
-    size_t n;
+    const struct wanted_file *wanted = user;
 
-    if (!file)
-        return rv_fail_errno(err, errno, "cannot read the exported adapter");
-    while (!rc && (n = fread(piece, 1, sizeof(piece), file)) > 0) {
-        rv_buf_add(&call->reply, piece, n);
-        rc = rv_buf_status(&call->reply, "the adapter", err);
-    }
-    if (!rc && ferror(file))
-        rc = rv_fail(err, RUVLLM_IO, "cannot read the exported adapter");
-    fclose(file);
-    return rc;
-}
-
-/* The library writes to a path: into a folder that nobody else can look into, which goes when the answer is made. */
-static ruvllm_status export_to_reply(struct rv_call *call, int64_t generation, ruvllm_adapter_format format,
-                                     struct ruvllm_error *err)
-{
-    const char *temp = getenv("TMPDIR");
-    char folder[PATH], path[PATH];
-    ruvllm_status rc;
-
-    if (snprintf(folder, sizeof(folder), "%s/ruvllm-adapter-XXXXXX", temp && *temp ? temp : "/tmp") >= PATH ||
-        strlen(folder) + sizeof("/adapter.gguf") > PATH)
-        return rv_fail(err, RUVLLM_IO, "the path of temporary files is too long");
-    if (!mkdtemp(folder))
-        return rv_fail_errno(err, errno, "cannot make a temporary folder");
-    snprintf(path, sizeof(path), "%s/adapter.gguf", folder);
-    rc = ruvllm_engine_adapter_export(call->engine, call->arg, generation, path, format, err);
-    if (!rc)
-        rc = read_file(call, path, err);
-    unlink(path);
-    rmdir(folder);
-    return rc;
+    return ruvllm_engine_adapter_export(call->engine, call->arg, wanted->generation, path, wanted->format, err);
 }
 
 bool rv_handle_adapter_export(struct rv_call *call)
@@ -373,7 +341,7 @@ bool rv_handle_adapter_export(struct rv_call *call)
     struct ruvllm_error err = {0};
     struct wish wish;
     enum rv_call_ready ready;
-    ruvllm_adapter_format format;
+    struct wanted_file wanted;
 
     if (!read_query(call, known, &wish) || !take_id(call))
         return true;
@@ -382,15 +350,12 @@ bool rv_handle_adapter_export(struct rv_call *call)
                    "'format' is own or gguf; a PEFT adapter is a folder: 'ruvllm adapter export' writes those");
         return true;
     }
-    format = strcmp(wish.format, "own") == 0 ? RUVLLM_ADAPTER_OWN : RUVLLM_ADAPTER_GGUF;
+    wanted.generation = wish.generation;
+    wanted.format = strcmp(wish.format, "own") == 0 ? RUVLLM_ADAPTER_OWN : RUVLLM_ADAPTER_GGUF;
     ready = take_model(call, wish.model);
     if (ready != RV_CALL_READY)
         return ready == RV_CALL_FAILED;
-    if (export_to_reply(call, wish.generation, format, &err)) {
+    if (rv_reply_file_make(call, write_export, &wanted, &err))
         fail_from(call, call->arg, &err);
-        return true;
-    }
-    rv_call_reply_json(call);
-    call->reply_type = "application/octet-stream";
     return true;
 }

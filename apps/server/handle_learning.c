@@ -1,43 +1,13 @@
 /*
- * /v1/feedback and /v1/learning: votes on answers, what they have come to, and the way back; for the caller's tenant
- * and nobody else's. They wait for the disk, on workers of their own.
+ * /v1/feedback and /v1/learning: votes on answers and what they should have been, what that has come to, and the way
+ * back; for the caller's tenant and nobody else's. They wait for the disk, on workers of their own.
  */
 #include "server/handlers.h"
 
 #include "server/api/api_json.h"
 #include "server/api/api_learning.h"
+#include "server/learning_model.h"
 #include "server/response_index.h"
-
-/* False: the reply says that the server does not learn. */
-static bool check_learns(struct rv_call *call)
-{
-    struct rv_api_error err;
-
-    if (call->server->config->learns)
-        return true;
-    rv_api_learning_off(&err, NULL);
-    rv_call_fail(call, &err);
-    return false;
-}
-
-/* The same for the model whose engine the call has. */
-static bool check_model_learns(struct rv_call *call)
-{
-    struct rv_api_error err;
-
-    if (atomic_load(&call->server->learns[call->i_model]))
-        return true;
-    rv_api_learning_off(&err, rv_model_set_name(call->server->models, (size_t)call->i_model));
-    rv_call_fail(call, &err);
-    return false;
-}
-
-/* What a store does not have would end with the engine. */
-static void keep_engine(struct rv_call *call)
-{
-    if (!call->server->store)
-        rv_model_set_keep(call->server->models, (size_t)call->i_model);
-}
 
 /* ---- feedback ---------------------------------------------------------------------------------------- */
 
@@ -66,39 +36,50 @@ static void fail_missing(struct rv_call *call, const struct rv_api_feedback *fee
     rv_call_fail(call, &err);
 }
 
-bool rv_handle_feedback(struct rv_call *call)
+/* Gives it to the engine of the answer. */
+static void give(struct rv_call *call, const struct rv_api_feedback *feedback, uint64_t answer)
 {
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
-    struct rv_api_feedback feedback;
+    struct ruvllm_feedback given = {.struct_size = sizeof(given),
+                                    .id = answer,
+                                    .has_score = feedback->has_score,
+                                    .score = (double)feedback->score,
+                                    .correction = feedback->correction,
+                                    .preferred = feedback->preferred,
+                                    .rejected = feedback->rejected,
+                                    .reason = feedback->reason};
     struct ruvllm_error cause = {0};
+
+    if (ruvllm_engine_give_feedback(call->engine, rv_call_tenant(call), &given, &result, &cause)) {
+        if (cause.status == RUVLLM_NOT_FOUND)
+            fail_missing(call, feedback);
+        else
+            rv_call_fail_from(call, &cause);
+        return;
+    }
+    rv_learning_model_keep(call);
+    call->has_feedback = true;
+    call->feedback_compute_us = result.compute_us;
+    call->feedback_commit_us = result.commit_us;
+    rv_api_learning_reply_feedback(&call->reply, feedback->response_id, &result);
+    rv_call_reply_json(call);
+}
+
+bool rv_handle_feedback(struct rv_call *call)
+{
+    struct rv_api_feedback feedback;
     struct rv_api_error err;
     uint64_t answer;
 
     if (rv_api_learning_parse_feedback(call->body ? call->body : "", call->body_len, &feedback, &err)) {
         rv_call_fail(call, &err);
-        return true;
-    }
-    if (!check_learns(call))
-        return true;
-    if (!find_answer(call, &feedback, &answer)) {
-        fail_missing(call, &feedback);
-        return true;
-    }
-    if (!check_model_learns(call))
-        return true;
-    if (ruvllm_engine_feedback(call->engine, rv_call_tenant(call), answer, (double)feedback.score, &result, &cause)) {
-        if (cause.status == RUVLLM_NOT_FOUND)
+    } else if (rv_learning_model_served(call)) {
+        if (!find_answer(call, &feedback, &answer))
             fail_missing(call, &feedback);
-        else
-            rv_call_fail_from(call, &cause);
-        return true;
+        else if (rv_learning_model_learns(call))
+            give(call, &feedback, answer);
     }
-    keep_engine(call);
-    call->has_feedback = true;
-    call->feedback_compute_us = result.compute_us;
-    call->feedback_commit_us = result.commit_us;
-    rv_api_learning_reply_feedback(&call->reply, feedback.response_id, &result);
-    rv_call_reply_json(call);
+    rv_api_learning_release_feedback(&feedback);
     return true;
 }
 
@@ -156,18 +137,14 @@ bool rv_handle_learning_rollback(struct rv_call *call)
         rv_call_fail(call, &err);
         return true;
     }
-    if (!check_learns(call))
-        return true;
-    ready = rv_call_take_model(call, wanted.model[0] ? wanted.model : rv_model_set_name(set, 0));
+    ready = rv_learning_model_take(call, wanted.model);
     if (ready != RV_CALL_READY)
         return ready == RV_CALL_FAILED;
-    if (!check_model_learns(call))
-        return true;
     if (ruvllm_engine_learn_rollback(call->engine, rv_call_tenant(call), wanted.generation, &result, &cause)) {
         rv_call_fail_from(call, &cause);
         return true;
     }
-    keep_engine(call);
+    rv_learning_model_keep(call);
     rv_api_learning_reply_rollback(&call->reply, rv_model_set_name(set, (size_t)call->i_model), &result);
     rv_call_reply_json(call);
     return true;

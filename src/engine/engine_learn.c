@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "engine/session.h"
-#include "kernels/vec.h"
+#include "learn/first_text.h"
 #include "learn/whitening_store.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@ void rv_engine_learn_free(struct rv_engine_learn *learn)
     rv_learner_free(atomic_load(&learn->learner));
     rv_trace_ring_free(learn->first);
     rv_head_gradient_release(&learn->gradient);
+    rv_engine_memory_release(&learn->memory);
     rv_free(learn);
 }
 
@@ -34,7 +35,54 @@ ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learne
                                "this engine does not learn: it was not asked to");
 }
 
+/* Two changes below the head, as one number; 0: there is none. */
+static uint64_t mix_layers(uint64_t named, uint64_t deep)
+{
+    return named && deep ? (named ^ deep * 0x9E3779B97F4A7C15u) | 1 : named + deep;
+}
+
+ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
+                                     struct ruvllm_error *err)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
+    struct rv_adapter *deep;
+    uint64_t own;
+    int64_t generation;
+    ruvllm_status rc;
+
+    if (!learner)
+        return RUVLLM_OK;
+    rc = rv_learner_deep(learner, tenant, &deep, &own, &generation, err);
+    rv_adapter_unref(deep);
+    *layers = mix_layers(*layers, own);
+    return rc;
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
+
+/* What the tenant has learned, at the head and below it, of one generation. */
+static ruvllm_status take_learned(struct rv_learner *learner, const char *tenant, struct rv_job *job,
+                                  int64_t *generation, struct ruvllm_error *err)
+{
+    uint64_t layers = 0;
+    int64_t of = -1;
+    ruvllm_status rc = RUVLLM_OK;
+
+    while (!rc && of != *generation) { // again when an event came in between
+        rv_adapter_unref(job->learned);
+        rv_adapter_unref(job->deep);
+        rv_memory_unref(job->memory);
+        job->learned = job->deep = NULL;
+        job->memory = NULL;
+        rc = rv_learner_current(learner, tenant, &job->learned, &job->memory, generation, err);
+        if (!rc)
+            rc = rv_learner_deep(learner, tenant, &job->deep, &layers, &of, err);
+    }
+    if (!rc)
+        job->request.scope.adapter_layers = mix_layers(job->ticket.layers, layers);
+    return rc;
+}
 
 ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                     struct ruvllm_error *err)
@@ -51,8 +99,12 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
                       err);
     if (rc)
         return rc;
+    job->trace->has_adapters = job->ticket.n > 0;
+    rc = rv_trace_set_prompt(job->trace, job->tokens, job->request.n_prompt, err);
+    if (rc)
+        return rc;
     /* Answers go on while the store is away: without what was learned, and the answer says so by its generation. */
-    if (learner && rv_learner_current(learner, tenant, &job->learned, &generation, &trouble))
+    if (learner && take_learned(learner, tenant, job, &generation, &trouble))
         rv_log(RUVLLM_LOG_WARN, "answering without what was learned: %s", trouble.message);
     job->trace->generation = generation;
     rv_reply_response(job->reply)->learned_generation = generation;
@@ -63,21 +115,35 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
 
 void rv_engine_learn_join(struct rv_job *job)
 {
+    const struct rv_adapter *learned[] = {job->deep, job->learned};
     struct rv_adapter_mix *mix = &job->request.mix;
 
-    if (!job->learned)
-        return;
-    mix->adapters[mix->n_adapters] = job->learned;
-    mix->weights[mix->n_adapters] = 1;
-    mix->n_adapters++;
+    for (size_t i = 0; i < sizeof(learned) / sizeof(learned[0]); i++) {
+        if (!learned[i])
+            continue;
+        mix->adapters[mix->n_adapters] = learned[i];
+        mix->weights[mix->n_adapters] = 1;
+        mix->n_adapters++;
+    }
+}
+
+const float *rv_engine_learn_recall(struct ruvllm_engine *engine, struct rv_job *job, const float *state, float *row)
+{
+    struct rv_engine_learn *learn = atomic_load(&engine->learn);
+
+    return job->memory ? rv_engine_memory_mix(&learn->memory, job, state, row, (size_t)engine->model->hparams.n_vocab)
+                       : row;
 }
 
 void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, const float *state, const float *logits,
                              int32_t token)
 {
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
+    int32_t row = job->trace->n_rows;
 
     rv_head_gradient_capture(&learn->gradient, job->trace, state, logits, job->temperature, token);
+    if (job->trace->n_rows > row)
+        job->trace->is_recalled[row] = logits == learn->memory.logits;
 }
 
 void rv_engine_learn_keep(struct ruvllm_engine *engine, struct rv_job *job)
@@ -127,19 +193,18 @@ static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvll
 }
 
 /* Appends the states of a text that was written. */
-static void take_states(struct rv_engine_learn *learn, uint64_t id, size_t dims, float *states, size_t *n)
+static void take_states(struct rv_engine_learn *learn, uint64_t id, struct rv_first_text *text)
 {
     struct rv_trace *trace = rv_trace_ring_find(learn->first, id, NULL);
 
-    for (size_t j = 0; trace && j < (size_t)trace->n_rows * dims; j++)
-        states[*n * dims + j] = rv_vec_from_bf16(trace->states[j]);
-    *n += trace ? (size_t)trace->n_rows : 0;
+    if (trace)
+        rv_first_text_add(text, trace);
     rv_trace_unref(trace);
 }
 
 /* Some texts at once, which a batch computes hardly slower than one. */
 static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn *learn, uint64_t first_seed,
-                                 float *states, size_t *n, struct ruvllm_error *err)
+                                 struct rv_first_text *text, struct ruvllm_error *err)
 {
     int32_t tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2 : FIRST_TOKENS;
     uint64_t ids[FIRST_AT_ONCE];
@@ -155,7 +220,7 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
         ruvllm_status each = wait_for(e, ids[i], rc ? &late : err); // also after a failure: nobody else reads them
 
         if (!each)
-            take_states(learn, ids[i], (size_t)e->model->hparams.n_embd, states, n);
+            take_states(learn, ids[i], text);
         rc = rc ? rc : each;
     }
     return rc;
@@ -163,16 +228,15 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
 
 /* States of texts the model writes. */
 static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                 const struct ruvllm_learn_params *params, float *states, size_t *n,
+                                 const struct ruvllm_learn_params *params, struct rv_first_text *text,
                                  struct ruvllm_error *err)
 {
     ruvllm_status rc = RUVLLM_OK;
 
-    *n = 0;
     for (int i = 0; i < FIRST_TEXTS && !rc; i += FIRST_AT_ONCE) {
         if (params->on_progress && !params->on_progress(params->progress_user, (float)i / FIRST_TEXTS))
             return rv_fail(err, RUVLLM_CANCELLED, "learning was given up before it began");
-        rc = write_group(e, learn, (uint64_t)i + 1, states, n, err);
+        rc = write_group(e, learn, (uint64_t)i + 1, text, err);
     }
     return rc;
 }
@@ -181,16 +245,14 @@ static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_le
                                     const struct ruvllm_learn_params *params, struct rv_whitening *out,
                                     struct ruvllm_error *err)
 {
-    size_t dims = (size_t)e->model->hparams.n_embd, n;
-    float *states = rv_realloc_array(NULL, (size_t)FIRST_TEXTS * FIRST_TOKENS * dims, sizeof(*states));
-    ruvllm_status rc;
+    struct rv_first_text text;
+    ruvllm_status rc = rv_first_text_init(&text, (size_t)FIRST_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
 
-    if (!states)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate states of %zu numbers", dims);
-    rc = write_texts(e, learn, params, states, &n, err);
     if (!rc)
-        rc = rv_whitening_init(out, states, n, (int32_t)dims, err);
-    rv_free(states);
+        rc = write_texts(e, learn, params, &text, err);
+    if (!rc)
+        rc = rv_first_text_measure(&text, out, err);
+    rv_first_text_release(&text);
     return rc;
 }
 
@@ -243,6 +305,9 @@ ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct r
     if (!learn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what learning needs");
     rc = rv_head_gradient_init(&learn->gradient, &engine->model->manifest, &engine->model->hparams, err);
+    if (!rc)
+        rc = rv_engine_memory_init(&learn->memory, (size_t)engine->model->hparams.n_embd,
+                                   (size_t)engine->model->hparams.n_vocab, err);
     if (!rc)
         rc = rv_trace_ring_new(&learn->first, FIRST_BYTES, err);
     if (!rc && !atomic_compare_exchange_strong(&engine->learn, &none, learn))

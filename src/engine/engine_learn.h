@@ -6,12 +6,14 @@
 #define RV_ENGINE_ENGINE_LEARN_H
 
 #include "engine/engine.h"
+#include "engine/engine_memory.h"
 #include "learn/head_gradient.h"
 #include "learn/learner.h"
 #include "ruvllm_learn.h"
 
 struct rv_engine_learn {
-    struct rv_head_gradient gradient;     // the engine thread's
+    struct rv_head_gradient gradient; // the engine thread's, as the next
+    struct rv_engine_memory memory;
     struct rv_trace_ring *first;          // traces of the text that whitening is made of
     _Atomic(struct rv_learner *) learner; // NULL until that is done
 };
@@ -24,11 +26,17 @@ void rv_engine_learn_free(struct rv_engine_learn *learn);
 RV_CHECKED ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learner **out,
                                              struct ruvllm_error *err);
 
+/* What keys and values of a tenant's requests depend on, besides the `*layers` of the adapters they name. */
+RV_CHECKED ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
+                                                struct ruvllm_error *err);
+
 /* Gives a new job a trace to fill and what its tenant has learned. */
 RV_CHECKED ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                                struct ruvllm_error *err);
 /* Adds what was learned to the adapters of the request. */
 void rv_engine_learn_join(struct rv_job *job);
+/* What the tenant's memory makes of a row before a token is drawn from it; returns the row for learn_capture. */
+const float *rv_engine_learn_recall(struct ruvllm_engine *engine, struct rv_job *job, const float *state, float *row);
 /* A token was drawn from `logits`, which the head made of `state`. Allocates nothing. */
 void rv_engine_learn_capture(struct ruvllm_engine *engine, struct rv_job *job, const float *state, const float *logits,
                              int32_t token);

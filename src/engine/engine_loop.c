@@ -169,15 +169,18 @@ static bool take_work(struct ruvllm_engine *e, bool is_idle)
 static bool take_row(struct ruvllm_engine *e, struct rv_job *job, float *row, const float *state)
 {
     struct rv_reply_piece piece;
+    const float *own = row; // what learning sees of it
     struct ruvllm_error err;
     int32_t token;
 
+    if (job->trace && state)
+        own = rv_engine_learn_recall(e, job, state, row);
     if (rv_reply_take(job->reply, row, &token, &piece, &err)) {
         end_job(e, job, &err);
         return false;
     }
     if (job->trace && state)
-        rv_engine_learn_capture(e, job, state, row, token);
+        rv_engine_learn_capture(e, job, state, own, token);
     if (!job->first_us) {
         job->first_us = rv_clock_us();
         e->totals.prompt_tokens += (uint64_t)job->request.n_prompt;

@@ -108,7 +108,10 @@ ruvllm_status rv_generate(struct ruvllm_model *model, const struct ruvllm_input 
                                          .prompt = c.prompt,
                                          .n_prompt = c.n_prompt,
                                          .context = (size_t)model->max_context};
-        rc = rv_reply_new(&c.reply, &config, err);
+        rc = rv_constraint_find(model->constraints, params, &config.grammar, err);
+        if (!rc)
+            rc = rv_reply_new(&c.reply, &config, err);
+        rv_grammar_unref(config.grammar);
     }
     if (!rc)
         rc = prefill(&c, err);

@@ -10,36 +10,50 @@
 
 enum { MAX_RENDERED = 1 << 20, MAX_MESSAGES = 1 << 16 };
 
-ruvllm_status rv_input_render(const struct ruvllm_model *model, const struct ruvllm_message *messages,
-                              size_t n_messages, struct rv_buf *text, struct rv_buf *user_mask,
-                              struct ruvllm_error *err)
+/* What templates of every input have in common. */
+static ruvllm_status render(const struct ruvllm_model *model, struct rv_chat_render *what, struct rv_buf *text,
+                            struct rv_buf *user_mask, struct ruvllm_error *err)
 {
-    struct rv_chat_render render = {.n_messages = n_messages, .add_generation_prompt = true};
-    struct rv_chat_message *list;
-    ruvllm_status rc;
+    what->add_generation_prompt = true;
+    what->bos_token = rv_vocab_piece(model->vocab, rv_vocab_bos(model->vocab), true);
+    what->eos_token = rv_vocab_piece(model->vocab, rv_vocab_eos(model->vocab), true);
+    return rv_chat_template_render(model->chat_template, what, text, user_mask, err);
+}
 
+static ruvllm_status check_template(const struct ruvllm_model *model, struct ruvllm_error *err)
+{
     if (!model->template_source)
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_GENERATION,
                             "the model has no chat template; give it plain text instead");
     if (!model->chat_template)
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_GENERATION,
                             "the model's chat template cannot be used: %s", model->template_error.message);
+    return RUVLLM_OK;
+}
+
+ruvllm_status rv_input_render(const struct ruvllm_model *model, const struct ruvllm_message *messages,
+                              size_t n_messages, struct rv_buf *text, struct rv_buf *user_mask,
+                              struct ruvllm_error *err)
+{
+    struct rv_chat_render what = {.n_messages = n_messages};
+    struct rv_chat_message *list;
+    ruvllm_status rc = check_template(model, err);
+
+    if (rc)
+        return rc;
     if (n_messages == 0 || n_messages > MAX_MESSAGES)
         return rv_fail(err, RUVLLM_INVALID, "a conversation needs between 1 and %d messages", MAX_MESSAGES);
     list = rv_calloc(n_messages, sizeof(*list));
     if (!list)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a conversation of %zu messages", n_messages);
-    rc = RUVLLM_OK;
     for (size_t i = 0; i < n_messages && !rc; i++) {
         if (!messages[i].role || !messages[i].content)
             rc = rv_fail(err, RUVLLM_INVALID, "message %zu has no role or no content", i + 1);
         list[i] = (struct rv_chat_message){.role = messages[i].role, .content = messages[i].content};
     }
-    render.messages = list;
-    render.bos_token = rv_vocab_piece(model->vocab, rv_vocab_bos(model->vocab), true);
-    render.eos_token = rv_vocab_piece(model->vocab, rv_vocab_eos(model->vocab), true);
+    what.messages = list;
     if (!rc)
-        rc = rv_chat_template_render(model->chat_template, &render, text, user_mask, err);
+        rc = render(model, &what, text, user_mask, err);
     rv_free(list);
     return rc;
 }
@@ -61,7 +75,15 @@ static ruvllm_status conversation_tokens(const struct ruvllm_model *model, const
 
     rv_buf_init(&text, MAX_RENDERED);
     rv_buf_init(&mask, MAX_RENDERED);
-    rc = rv_input_render(model, input->messages, input->n_messages, &text, &mask, err);
+    if (input->conversation) {
+        struct rv_chat_render what = {.json = input->conversation, .json_len = input->conversation_len};
+
+        rc = check_template(model, err);
+        if (!rc)
+            rc = render(model, &what, &text, &mask, err);
+    } else {
+        rc = rv_input_render(model, input->messages, input->n_messages, &text, &mask, err);
+    }
     if (!rc) {
         if (!starts_with_bos(model, &text))
             flags |= RV_ENCODE_ADD_SPECIAL;
@@ -99,9 +121,10 @@ ruvllm_status rv_input_tokens(const struct ruvllm_model *model, const struct ruv
 
     *tokens = NULL;
     *n_tokens = 0;
-    if ((input->text != NULL) + (input->messages != NULL) + (input->tokens != NULL) != 1)
-        return rv_fail(err, RUVLLM_INVALID, "give exactly one of text, messages and tokens");
-    if (input->messages)
+    if ((input->text != NULL) + (input->messages != NULL) + (input->tokens != NULL) + (input->conversation != NULL) !=
+        1)
+        return rv_fail(err, RUVLLM_INVALID, "give exactly one of text, messages, tokens and conversation");
+    if (input->messages || input->conversation)
         return conversation_tokens(model, input, tokens, n_tokens, err);
     if (input->tokens)
         return copy_tokens(model, input, tokens, n_tokens, err);

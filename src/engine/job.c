@@ -17,8 +17,12 @@ static ruvllm_status make_reply(struct rv_job *job, const struct rv_job_config *
                                      .prompt = prompt,
                                      .n_prompt = n_prompt,
                                      .context = (size_t)c->model->max_context};
+    ruvllm_status rc = rv_constraint_find(c->model->constraints, c->params, &config.grammar, err);
 
-    return rv_reply_new(&job->reply, &config, err);
+    if (!rc)
+        rc = rv_reply_new(&job->reply, &config, err);
+    rv_grammar_unref(config.grammar);
+    return rc;
 }
 
 static ruvllm_status fill(struct rv_job *job, const struct rv_job_config *c, const int32_t *prompt, size_t n_prompt,
@@ -91,6 +95,8 @@ void rv_job_free(struct rv_job *job)
     RV_ASSERT(job->request.kv.n_blocks == 0 && job->ticket.state == RV_ADAPTER_TICKET_NONE);
     rv_trace_unref(job->trace);
     rv_adapter_unref(job->learned);
+    rv_adapter_unref(job->deep);
+    rv_memory_unref(job->memory);
     rv_kv_seq_release(&job->request.kv);
     rv_reply_free(job->reply);
     rv_buf_release(&job->text);

@@ -10,6 +10,7 @@
 #include "engine/adapter_registry.h"
 #include "engine/model.h"
 #include "engine/reply.h"
+#include "learn/memory.h"
 #include "learn/trace.h"
 #include "sched/scheduler.h"
 #include "sched/speculate.h"
@@ -28,9 +29,11 @@ struct rv_job {
     struct rv_adapter_ticket ticket;
     struct rv_trace *trace;     // what the engine learns from; NULL: nothing is
     struct rv_adapter *learned; // what the tenant's feedback has taught; NULL: nothing
+    struct rv_adapter *deep;    // what a training run on it has; NULL: nothing
+    struct rv_memory *memory;   // likewise, what is to be said in which state; NULL: nothing
     float temperature;          // it is drawn with
     struct rv_speculate_record guesses;
-    bool has_news;              // the engine thread: on_event is to be called
+    bool has_news; // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */
     int n_refs;

@@ -2,6 +2,7 @@
 #include "ruvllm_learn.h"
 
 #include "engine/door.h"
+#include "engine/engine_feedback.h"
 #include "engine/engine_learn.h"
 
 enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64, DEFAULT_TENANT_MIB = 512 };
@@ -35,7 +36,8 @@ static ruvllm_status give_result(const struct rv_learner_result *r, struct ruvll
                                                 .advantage = r->advantage,
                                                 .kl = r->kl,
                                                 .compute_us = r->compute_us,
-                                                .commit_us = r->commit_us};
+                                                .commit_us = r->commit_us,
+                                                .read_us = r->read_us};
 
     return out ? rv_door_give_struct(out, &ours, sizeof(ours), "ruvllm_feedback_result", err) : RUVLLM_OK;
 }
@@ -52,6 +54,22 @@ ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, 
     rc = rv_engine_learn_get(engine, &learner, err);
     if (!rc)
         rc = rv_learner_vote(learner, tenant, id, score, &r, err);
+    return rc ? rc : give_result(&r, result, err);
+}
+
+ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, const char *tenant,
+                                          const struct ruvllm_feedback *feedback, struct ruvllm_feedback_result *result,
+                                          struct ruvllm_error *err)
+{
+    struct ruvllm_feedback ours = {.struct_size = sizeof(ours)};
+    struct rv_learner_result r;
+    ruvllm_status rc;
+
+    if (!engine || !feedback)
+        return rv_door_fail_null(err, engine ? "feedback" : "engine");
+    rc = rv_door_take_struct(&ours, sizeof(ours), feedback, "ruvllm_feedback", err);
+    if (!rc)
+        rc = rv_engine_feedback_give(engine, tenant, &ours, &r, err);
     return rc ? rc : give_result(&r, result, err);
 }
 
@@ -90,5 +108,8 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.mean_score = sum.mean;
     ours.oldest_generation = sum.oldest;
     ours.spent_kl = sum.spent_kl;
+    ours.n_lessons = sum.n_lessons;
+    ours.n_keys = sum.n_keys;
+    ours.is_paused = sum.is_paused;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

@@ -151,6 +151,8 @@ static ruvllm_status open_parts(struct ruvllm_model *m, const char *path, const 
     rc = rv_vocab_loader_open(m->file, &m->vocab, err);
     if (!rc)
         rc = load_template(m, params, err);
+    if (!rc)
+        rc = rv_constraint_shelf_new(&m->constraints, m->vocab, rv_tool_style_of(m->template_source), err);
     if (rc)
         return rc;
     rc = rv_backend_choose(m, params, &reason);
@@ -198,6 +200,7 @@ void rv_model_close(struct ruvllm_model *model)
     rv_adapter_unref(model->adapter);
     rv_device_close(model->device);
     rv_chat_template_free(model->chat_template);
+    rv_constraint_shelf_free(model->constraints);
     rv_vocab_free(model->vocab);
     rv_gguf_file_close(model->file);
     rv_free(model->template_source);

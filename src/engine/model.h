@@ -6,6 +6,7 @@
 #define RV_ENGINE_MODEL_H
 
 #include "engine/backend.h"
+#include "engine/constraint.h"
 #include "model/adapter.h"
 #include "text/chat_template.h"
 #include "text/vocab.h"
@@ -17,10 +18,11 @@ struct llama_model; // libllama's
 struct ruvllm_model {
     struct rv_gguf_file *file;
     struct rv_vocab *vocab;
-    struct rv_chat_template *chat_template; // NULL: none, or one that does not parse
-    char *template_source;                  // NULL: none
-    struct ruvllm_error template_error;     // why a template that is there cannot be used
-    const struct rv_backend_ops *backend;   // NULL: a file of vocabulary alone, or one nobody here can compute
+    struct rv_chat_template *chat_template;  // NULL: none, or one that does not parse
+    char *template_source;                   // NULL: none
+    struct ruvllm_error template_error;      // why a template that is there cannot be used
+    struct rv_constraint_shelf *constraints; // grammars of requests
+    const struct rv_backend_ops *backend;    // NULL: a file of vocabulary alone, or one nobody here can compute
     struct rv_hparams hparams;
     struct rv_manifest manifest; // the native backend's
     struct rv_weights weights;   // likewise; empty when opened for its vocabulary only

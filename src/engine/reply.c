@@ -19,6 +19,7 @@ struct rv_reply {
     bool ignores_eos;
     float *raw; // the row before sampling changed it, where log-probabilities are wanted
     bool is_over;
+    struct rv_grammar_matcher *matcher; // NULL: any text will do
 };
 
 static ruvllm_status check(const struct rv_reply_config *c, struct ruvllm_error *err)
@@ -57,6 +58,8 @@ static ruvllm_status allocate(struct rv_reply *reply, const struct ruvllm_genera
     rc = rv_sampler_new(&reply->sampler, p, reply->n_vocab, err);
     if (!rc)
         rc = rv_text_stream_new(&reply->stream, reply->vocab, p->stop, p->n_stop, err);
+    if (!rc && p->tools) // the grammar lets no control token through but the marks of a call
+        rv_text_stream_show_control(reply->stream);
     if (!rc)
         rc = rv_text_stream_reserve(reply->stream, reply->max, err);
     return rc;
@@ -83,6 +86,8 @@ ruvllm_status rv_reply_new(struct rv_reply **out, const struct rv_reply_config *
     reply->max = reply->is_capped ? room : wanted;
     reply->ignores_eos = config->params->ignore_eos;
     rc = allocate(reply, config->params, err);
+    if (!rc && config->grammar)
+        rc = rv_grammar_matcher_new(&reply->matcher, config->grammar, err);
     if (rc) {
         rv_reply_free(reply);
         return rc;
@@ -103,6 +108,7 @@ void rv_reply_free(struct rv_reply *reply)
         return;
     rv_reply_response_free(reply->response);
     rv_sampler_free(reply->sampler);
+    rv_grammar_matcher_free(reply->matcher);
     rv_text_stream_free(reply->stream);
     rv_free(reply->raw);
     rv_free(reply);
@@ -138,6 +144,23 @@ static const struct ruvllm_token_logprob *note_logprobs(struct rv_reply *reply, 
     return row;
 }
 
+/* One of the tokens the grammar allows; penalties and grammar are told. */
+static ruvllm_status choose(struct rv_reply *reply, float *logits, int32_t *token, struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (reply->matcher)
+        rc = rv_grammar_matcher_apply(reply->matcher, logits, reply->n_vocab, err);
+    if (!rc)
+        rc = rv_sampler_choose(reply->sampler, logits, token, err);
+    if (rc)
+        return rc;
+    rv_sampler_accept(reply->sampler, *token);
+    if (reply->matcher && !rv_vocab_is_eog(reply->vocab, *token))
+        rc = rv_grammar_matcher_accept(reply->matcher, *token, err);
+    return rc;
+}
+
 ruvllm_status rv_reply_take(struct rv_reply *reply, float *logits, int32_t *token, struct rv_reply_piece *piece,
                             struct ruvllm_error *err)
 {
@@ -148,11 +171,10 @@ ruvllm_status rv_reply_take(struct rv_reply *reply, float *logits, int32_t *toke
     *piece = (struct rv_reply_piece){.text = {.data = "", .len = 0}, .token = -1};
     if (reply->raw)
         memcpy(reply->raw, logits, reply->n_vocab * sizeof(*reply->raw));
-    rc = rv_sampler_choose(reply->sampler, logits, token, err);
+    rc = choose(reply, logits, token, err);
     if (rc)
         return rc;
-    rv_sampler_accept(reply->sampler, *token);
-    if (rv_vocab_is_eog(reply->vocab, *token) && !reply->ignores_eos) {
+    if (rv_vocab_is_eog(reply->vocab, *token) && (reply->matcher || !reply->ignores_eos)) {
         rv_reply_stop(reply, RUVLLM_STOP_EOS);
         return RUVLLM_OK;
     }
@@ -165,6 +187,8 @@ ruvllm_status rv_reply_take(struct rv_reply *reply, float *logits, int32_t *toke
         return rc;
     if (stopped)
         rv_reply_stop(reply, RUVLLM_STOP_STRING);
+    else if (reply->matcher && rv_grammar_matcher_is_complete(reply->matcher))
+        rv_reply_stop(reply, RUVLLM_STOP_EOS);
     else if (r->n_tokens == reply->max)
         rv_reply_stop(reply, reply->is_capped ? RUVLLM_STOP_CONTEXT : RUVLLM_STOP_LENGTH);
     return RUVLLM_OK;

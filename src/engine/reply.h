@@ -5,6 +5,7 @@
 #ifndef RV_ENGINE_REPLY_H
 #define RV_ENGINE_REPLY_H
 
+#include "sample/grammar.h"
 #include "text/text_stream.h"
 
 struct rv_reply;
@@ -15,7 +16,8 @@ struct rv_reply_config {
     const struct ruvllm_generate_params *params;
     const int32_t *prompt; // for the penalties; read during the call
     size_t n_prompt;
-    size_t context; // tokens that prompt and answer may have together
+    size_t context;             // tokens that prompt and answer may have together
+    struct rv_grammar *grammar; // of the answer; NULL: none. A reference is taken
 };
 
 /* What a token added to the text. Pointers are the reply's, valid until its next call. */

@@ -8,6 +8,7 @@
 #include "engine/door.h"
 #include "engine/embedding.h"
 #include "engine/engine.h"
+#include "engine/engine_learn.h"
 #include "engine/generate.h"
 #include "engine/input.h"
 #include "engine/kv_policy.h"
@@ -149,6 +150,41 @@ ruvllm_status ruvllm_memory_stats_get(const ruvllm_model *model, struct ruvllm_m
     stats.compute_bytes = model->state ? model->backend->scratch_bytes(model->state) : 0;
     stats.process_rss = resident_bytes();
     return rv_door_give_struct(out, &stats, sizeof(stats), "ruvllm_memory_stats", err);
+}
+
+ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_tool_style *out, struct ruvllm_error *err)
+{
+    struct ruvllm_tool_style style = {.struct_size = sizeof(style)};
+    const struct rv_tool_style *known;
+
+    if (!model || !out)
+        return rv_door_fail_null(err, model ? "out" : "model");
+    known = rv_tool_style_of(model->template_source);
+    if (!known)
+        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
+                            "the model's chat template has no place for tools");
+    style.name = known->name;
+    style.open = known->open;
+    style.close = known->close;
+    style.arguments = known->arguments;
+    style.is_list = known->is_list;
+    return rv_door_give_struct(out, &style, sizeof(style), "ruvllm_tool_style", err);
+}
+
+ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const struct ruvllm_generate_params *params,
+                                 struct ruvllm_error *err)
+{
+    struct ruvllm_generate_params ours = ruvllm_generate_params_default();
+    struct rv_grammar *grammar = NULL;
+    ruvllm_status rc;
+
+    if (!model)
+        return rv_door_fail_null(err, "model");
+    rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_generate_params", err);
+    if (!rc)
+        rc = rv_constraint_find(model->constraints, &ours, &grammar, err);
+    rv_grammar_unref(grammar);
+    return rc;
 }
 
 ruvllm_status ruvllm_tokenize(const ruvllm_model *model, const struct ruvllm_input *input, int32_t **tokens,
@@ -457,6 +493,8 @@ static ruvllm_status take_session(struct request *ours, struct rv_session_key *k
         return rc;
     *key = (struct rv_session_key){.tenant = ours->request.tenant, .policy = engine->policy};
     rc = rv_engine_adapters_layers(&engine->adapters, &ours->request, &key->adapter_layers, err);
+    if (!rc)
+        rc = rv_engine_learn_layers(engine, key->tenant, &key->adapter_layers, err);
     if (rc)
         return rc;
     return ours->request.kv ? rv_kv_policy_tiers(&ours->kv, &key->policy, err) : RUVLLM_OK;

@@ -218,6 +218,67 @@ static ruvllm_status add_text(struct maker *m, const struct ruvllm_train_sample 
     return push(m, s, index, tokens, n, n_prompt, err);
 }
 
+static ruvllm_status add_one(struct maker *m, const struct ruvllm_train_sample *s, size_t index,
+                             struct ruvllm_error *err)
+{
+    return s->messages ? add_conversation(m, s, index, err) : add_text(m, s, index, err);
+}
+
+/* The last answer of a conversation, or the text; a pair is about nothing else. */
+static ruvllm_status add_side(struct maker *m, const struct ruvllm_train_sample *s, size_t index,
+                              struct ruvllm_error *err)
+{
+    if (!s->messages)
+        return add_text(m, s, index, err);
+    if (s->n_messages < 2 || !s->messages[s->n_messages - 1].role || !s->messages[s->n_messages - 1].content ||
+        strcmp(s->messages[s->n_messages - 1].role, "assistant") != 0)
+        return rv_fail(err, RUVLLM_INVALID, "the last message of example %zu, a pair, is not the assistant's",
+                       index + 1);
+    return add_answer(m, s, index, s->n_messages - 1, err);
+}
+
+/* The rejected answer as a sample like the other, which then takes it over. */
+static ruvllm_status add_rejected(struct maker *m, const struct ruvllm_train_sample *s, size_t index,
+                                  struct ruvllm_error *err)
+{
+    struct ruvllm_train_sample other = *s;
+    struct ruvllm_message *messages = NULL;
+    struct rv_deep_sample *rejected = rv_calloc(1, sizeof(*rejected));
+    ruvllm_status rc;
+
+    if (s->messages) {
+        messages = rv_realloc_array(NULL, s->n_messages, sizeof(*messages));
+        if (messages) {
+            memcpy(messages, s->messages, s->n_messages * sizeof(*messages));
+            messages[s->n_messages - 1].content = s->rejected;
+        }
+        other.messages = messages;
+    } else {
+        other.response = s->rejected;
+    }
+    rc = rejected && (messages || !s->messages) ? add_side(m, &other, index, err)
+                                                : rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold example %zu", index + 1);
+    rv_free(messages);
+    if (rc) {
+        rv_free(rejected);
+        return rc;
+    }
+    *rejected = m->out->items[--m->out->n_items];
+    m->out->items[m->out->n_items - 1].rejected = rejected;
+    return RUVLLM_OK;
+}
+
+static ruvllm_status add_pair(struct maker *m, const struct ruvllm_train_sample *s, size_t index,
+                              struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    if (s->is_anchor || has_score(s))
+        return rv_fail(err, RUVLLM_INVALID, "example %zu, a pair, can be no anchor and have no score", index + 1);
+    rc = add_side(m, s, index, err);
+    return rc ? rc : add_rejected(m, s, index, err);
+}
+
 ruvllm_status rv_train_samples_init(struct rv_train_samples *out, const struct ruvllm_model *model,
                                     const struct ruvllm_train_sample *samples, size_t n, int32_t max_tokens,
                                     struct ruvllm_error *err)
@@ -234,21 +295,29 @@ ruvllm_status rv_train_samples_init(struct rv_train_samples *out, const struct r
             rc = rv_fail(err, RUVLLM_INVALID, "example %zu: struct_size is not that of ruvllm_train_sample", i + 1);
         else if ((s->messages != NULL) == (s->response != NULL))
             rc = rv_fail(err, RUVLLM_INVALID, "example %zu must have either messages or a response", i + 1);
-        else if (s->messages)
-            rc = add_conversation(&m, s, i, err);
         else
-            rc = add_text(&m, s, i, err);
+            rc = s->rejected ? add_pair(&m, s, i, err) : add_one(&m, s, i, err);
     }
     if (rc)
         rv_train_samples_release(out);
     return rc;
 }
 
+static void free_tokens(const struct rv_deep_sample *s)
+{
+    rv_free((void *)s->tokens);
+    rv_free((void *)s->weights);
+}
+
 void rv_train_samples_release(struct rv_train_samples *samples)
 {
     for (size_t i = 0; i < samples->n_items; i++) {
-        rv_free((void *)samples->items[i].tokens);
-        rv_free((void *)samples->items[i].weights);
+        const struct rv_deep_sample *rejected = samples->items[i].rejected;
+
+        free_tokens(&samples->items[i]);
+        if (rejected)
+            free_tokens(rejected);
+        rv_free((void *)rejected);
     }
     rv_free(samples->items);
     *samples = (struct rv_train_samples){0};

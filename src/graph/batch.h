@@ -11,7 +11,10 @@
 struct rv_adapter;
 struct rv_kv_seq;
 
-enum { RV_ADAPTER_MIX_MAX = 4 }; // that a request names; what was learned may come on top
+enum {
+    RV_ADAPTER_MIX_MAX = 4,                     // that a request names
+    RV_ADAPTER_MIX_ALL = RV_ADAPTER_MIX_MAX + 2 // with what was learned: at the head, and below it
+};
 
 /*
  * The adapters of a request, whose changes add up; zeroed: none. Whoever fills it keeps the adapters alive until the
@@ -19,8 +22,8 @@ enum { RV_ADAPTER_MIX_MAX = 4 }; // that a request names; what was learned may c
  */
 struct rv_adapter_mix {
     int32_t n_adapters;
-    const struct rv_adapter *adapters[RV_ADAPTER_MIX_MAX + 1];
-    float weights[RV_ADAPTER_MIX_MAX + 1];
+    const struct rv_adapter *adapters[RV_ADAPTER_MIX_ALL];
+    float weights[RV_ADAPTER_MIX_ALL];
     /*
      * [n_adapters][n_embd], finite: each token's weights are also multiplied with softmax(gates e), e being the token's
      * row of the embedding as the first layer gets it (after X-LoRA, whose gates are read from hidden states). NULL:

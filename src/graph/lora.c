@@ -69,7 +69,7 @@ struct rv_lora {
     int32_t n_groups;
     int32_t *group_of_mix;                // max_rows
     int32_t *group_of_row;                // max_rows
-    float (*factors)[RV_ADAPTER_MIX_MAX]; // max_rows: weights, times gates
+    float (*factors)[RV_ADAPTER_MIX_ALL]; // max_rows: weights, times gates
     struct plan plans[2];                 // by only_out
     struct node *nodes;                   // NODES_PER_LAYER a layer, the head's, the gates'
     int32_t n_nodes;
@@ -123,7 +123,7 @@ static uint32_t group_rows(struct rv_lora *l, const struct rv_batch *batch)
             continue;
         group = &l->group_of_mix[batch->adapters[row]];
         if (*group < 0) {
-            RV_ASSERT(mix->n_adapters <= RV_ADAPTER_MIX_MAX);
+            RV_ASSERT(mix->n_adapters <= RV_ADAPTER_MIX_ALL);
             *group = find_group(l, mix);
             needs |= needs_of(mix);
         }
@@ -338,7 +338,7 @@ static float dot(const float *a, const float *b, int32_t n)
 
 static void weigh_row(const struct rv_adapter_mix *mix, const float *x, int32_t n_embd, float *factors)
 {
-    float scores[RV_ADAPTER_MIX_MAX], max = -INFINITY, total = 0;
+    float scores[RV_ADAPTER_MIX_ALL], max = -INFINITY, total = 0;
 
     for (int32_t i = 0; i < mix->n_adapters; i++) {
         scores[i] = dot(mix->gates + (size_t)i * (size_t)n_embd, x, n_embd);

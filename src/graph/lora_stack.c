@@ -44,7 +44,7 @@ struct rv_lora_stack {
     uint32_t version;
     uint64_t step;
     uint16_t *staging;                // of one matrix in one place
-    const struct rv_adapter **wanted; // max_rows * RV_ADAPTER_MIX_MAX
+    const struct rv_adapter **wanted; // max_rows * RV_ADAPTER_MIX_ALL
     int32_t n_wanted;                 // different ones of the batch
     int32_t n_used;
     struct rows rows[2]; // by only_out
@@ -76,7 +76,7 @@ static ruvllm_status collect(struct rv_lora_stack *s, const struct rv_batch *bat
         if (mix->gates)
             return rv_fail(err, RUVLLM_UNSUPPORTED, "adapters that tokens weigh need the CPU, not device '%s'",
                            rv_device_name(s->config.device));
-        RV_ASSERT(mix->n_adapters <= RV_ADAPTER_MIX_MAX);
+        RV_ASSERT(mix->n_adapters <= RV_ADAPTER_MIX_ALL);
         shape->n_used = mix->n_adapters > shape->n_used ? mix->n_adapters : shape->n_used;
         for (int32_t i = 0; i < mix->n_adapters; i++) {
             want(s, mix->adapters[i]);
@@ -392,7 +392,7 @@ ruvllm_status rv_lora_stack_new(struct rv_lora_stack **out, const struct rv_lora
                                 struct ruvllm_error *err)
 {
     struct rv_lora_stack *s = rv_calloc(1, sizeof(*s));
-    size_t n = (size_t)config->max_rows * RV_ADAPTER_MIX_MAX;
+    size_t n = (size_t)config->max_rows * RV_ADAPTER_MIX_ALL;
     bool is_good = s != NULL;
 
     *out = NULL;

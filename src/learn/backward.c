@@ -34,6 +34,7 @@ struct rv_backward {
     struct rv_head_loss_value *values;
     int32_t *target_tokens; // which token of which sequence a target is
     int32_t *target_sequences;
+    double *gains; // max_columns / 32: of the sequences that are judged as a whole, then their slopes
     uint64_t n_bytes;
 };
 
@@ -162,6 +163,8 @@ static int32_t collect_targets(struct rv_backward *b, const struct rv_backward_s
                                               .label = q->tokens[i],
                                               .weight = q->weights[i],
                                               .kl_weight = kl,
+                                              .is_drawn = q->has_draws,
+                                              .seed = q->seed * 0x9E3779B97F4A7C15u + (uint64_t)i,
                                               .has_old = q->old_logp != NULL,
                                               .old_logp = q->old_logp ? q->old_logp[i] : 0.0f};
             if (kl != 0.0f)
@@ -173,17 +176,69 @@ static int32_t collect_targets(struct rv_backward *b, const struct rv_backward_s
     return n;
 }
 
-static void report(const struct rv_backward *b, const struct rv_backward_sequence *sequences, int32_t n_targets,
-                   struct rv_backward_result *out)
+/* The mean divergence a token, where one is asked for. */
+static double mean_kl(const struct rv_backward *b, int32_t n_targets)
 {
-    *out = (struct rv_backward_result){0};
+    double sum = 0;
+    int32_t n = 0;
+
+    for (int32_t i = 0; i < n_targets; i++) {
+        if (b->targets[i].kl_weight != 0.0f) {
+            sum += b->values[i].kl;
+            n++;
+        }
+    }
+    return n ? sum / n : 0;
+}
+
+/* From gains to slopes, of the sequence at `s` and, where it was chosen, of the one after it. */
+static double judge_one(double *gains, const struct rv_backward_sequence *sequences, int32_t s, double point)
+{
+    const struct rv_preference *p = sequences[s].preference;
+    double loss, slope, weight = (double)p->weight, n_tokens = 0;
+
+    if (p->kind == RV_PREFERENCE_CHOSEN) {
+        loss = rv_preference_dpo((double)p->beta, gains[s] - gains[s + 1], &slope);
+        gains[s + 1] = -weight * slope;
+    } else {
+        for (int32_t i = 1; i < sequences[s].n; i++)
+            n_tokens += (double)sequences[s].weights[i];
+        loss = rv_preference_kto((double)p->beta, gains[s], point * n_tokens, p->kind == RV_PREFERENCE_GOOD, &slope);
+    }
+    gains[s] = weight * slope;
+    return weight * loss;
+}
+
+/* Gives the targets of judged sequences the weights that their losses' slopes are; returns the sum of the losses. */
+static double judge(struct rv_backward *b, const struct rv_backward_sequence *sequences, int32_t n_sequences,
+                    int32_t n_targets)
+{
+    double point = mean_kl(b, n_targets), sum = 0;
+
+    for (int32_t s = 0; s < n_sequences; s++)
+        b->gains[s] = sequences[s].preference ? -sequences[s].preference->reference : 0;
+    for (int32_t i = 0; i < n_targets; i++)
+        b->gains[b->target_sequences[i]] -= (double)b->targets[i].weight * b->values[i].nll;
+    for (int32_t s = 0; s < n_sequences; s++)
+        if (sequences[s].preference && sequences[s].preference->kind != RV_PREFERENCE_REJECTED)
+            sum += judge_one(b->gains, sequences, s, point);
+    for (int32_t i = 0; i < n_targets; i++)
+        if (sequences[b->target_sequences[i]].preference) /* a gain is a sum of -nll */
+            b->targets[i].weight *= (float)-b->gains[b->target_sequences[i]];
+    return sum;
+}
+
+static void report(const struct rv_backward *b, const struct rv_backward_sequence *sequences, int32_t n_targets,
+                   double preference, struct rv_backward_result *out)
+{
+    *out = (struct rv_backward_result){.preference = preference};
     for (int32_t i = 0; i < n_targets; i++) {
         const struct rv_backward_sequence *q = &sequences[b->target_sequences[i]];
         const struct rv_head_loss_value *v = &b->values[i];
         int32_t token = b->target_tokens[i];
 
-        out->nll += (double)b->targets[i].weight * v->nll;
-        out->weight += (double)b->targets[i].weight;
+        out->nll += q->preference ? 0 : (double)b->targets[i].weight * v->nll;
+        out->weight += q->preference ? 0 : (double)b->targets[i].weight;
         out->kl += (double)b->targets[i].kl_weight * v->kl;
         out->kl_weight += (double)b->targets[i].kl_weight;
         if (q->nll)
@@ -191,7 +246,7 @@ static void report(const struct rv_backward *b, const struct rv_backward_sequenc
         if (q->kl && b->targets[i].kl_weight != 0.0f)
             q->kl[token] = (float)v->kl;
     }
-    out->loss = out->nll + out->kl;
+    out->loss = out->nll + out->kl + preference;
 }
 
 /* ---- backward ---------------------------------------------------------------------------------- */
@@ -211,6 +266,16 @@ static void walk_back(struct rv_backward *b)
     }
 }
 
+static bool is_chosen(const struct rv_backward_sequence *q)
+{
+    return q->preference && q->preference->kind == RV_PREFERENCE_CHOSEN;
+}
+
+static bool is_rejected(const struct rv_backward_sequence *q)
+{
+    return q->preference && q->preference->kind == RV_PREFERENCE_REJECTED;
+}
+
 ruvllm_status rv_backward_run(struct rv_backward *backward, const struct rv_trainable *trainable,
                               const struct rv_backward_sequence *sequences, int32_t n_sequences, bool has_gradients,
                               struct rv_backward_result *result, struct ruvllm_error *err)
@@ -221,17 +286,20 @@ ruvllm_status rv_backward_run(struct rv_backward *backward, const struct rv_trai
 
     if (rc)
         return rc;
+    for (int32_t s = 0; s < n_sequences; s++)
+        RV_ASSERT(!is_chosen(&sequences[s]) || (s + 1 < n_sequences && is_rejected(&sequences[s + 1])));
     RV_ASSERT(trainable || !has_gradients);
     b->c.trainable = trainable;
     forward(b, sequences);
     n_targets = collect_targets(b, sequences, n_sequences);
-    rv_head_loss_run(b->head, b->hidden, b->c.n_columns, b->targets, n_targets, b->values,
-                     has_gradients ? b->grad : NULL);
-    report(b, sequences, n_targets, result);
+    rv_head_loss_run(b->head, b->hidden, b->c.n_columns, b->targets, n_targets, has_gradients, b->values);
+    report(b, sequences, n_targets, judge(b, sequences, n_sequences, n_targets), result);
     if (!isfinite(result->loss))
         return rv_fail(err, RUVLLM_BACKEND, "the loss is not a finite number");
-    if (has_gradients)
+    if (has_gradients) {
+        rv_head_loss_gradient(b->head, b->targets, n_targets, b->values, b->c.n_columns, b->grad);
         walk_back(b);
+    }
     return RUVLLM_OK;
 }
 
@@ -318,10 +386,11 @@ static bool allocate(struct rv_backward *b)
     b->values = rv_calloc(columns, sizeof(*b->values));
     b->target_tokens = rv_calloc(columns, sizeof(*b->target_tokens));
     b->target_sequences = rv_calloc(columns, sizeof(*b->target_sequences));
+    b->gains = rv_calloc(columns / STRIP, sizeof(*b->gains));
     return b->c.normed && b->c.wide && b->c.grad_wide && b->c.grad_pair && b->c.grad_narrow[0] && b->c.grad_narrow[1] &&
            b->inputs && b->states && b->hidden && b->grad && b->rope_tables[0] && b->rope_tables[1] &&
            b->c.attention_scratch && b->spans && b->pos && b->targets && b->values && b->target_tokens &&
-           b->target_sequences;
+           b->target_sequences && b->gains;
 }
 
 /* As the decoder picks them. */
@@ -413,6 +482,7 @@ void rv_backward_free(struct rv_backward *backward)
     rv_free(b->values);
     rv_free(b->target_tokens);
     rv_free(b->target_sequences);
+    rv_free(b->gains);
     rv_free(b);
 }
 

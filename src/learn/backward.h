@@ -8,6 +8,7 @@
 #ifndef RV_LEARN_BACKWARD_H
 #define RV_LEARN_BACKWARD_H
 
+#include "learn/preference.h"
 #include "learn/team.h"
 #include "learn/trainable.h"
 
@@ -35,13 +36,22 @@ struct rv_backward_sequence {
     const float *reference;  // with kl_weights: [n][n_embd] states of rv_backward_states()
     float *nll;              // NULL, or n numbers: -log p of every token from 1 on is computed, whatever its weight
     float *kl;               // NULL, or n numbers: the divergence where it has a weight
+    /*
+     * NULL: the loss is the sum of weights * nll. Else it is that of the sequence as a whole, the sum being its -log p;
+     * a chosen one is followed by the one rejected for it. KTO's point is the mean divergence a token over the call's
+     * kl_weights, times the sequence's weights: what the model moves where it is not asked to.
+     */
+    const struct rv_preference *preference;
+    bool has_draws; // labels are drawn from the model instead, by `seed`: gradients for a Fisher matrix
+    uint64_t seed;
 };
 
 struct rv_backward_result {
-    double loss;   // sum of weight * nll + kl_weight * kl
-    double nll;    // sum of weight * nll
-    double weight; // sum of weights
-    double kl;     // sum of kl_weight * kl
+    double loss;       // sum of weight * nll + kl_weight * kl, and of preferences
+    double nll;        // sum of weight * nll
+    double weight;     // sum of weights
+    double kl;         // sum of kl_weight * kl
+    double preference; // sum of their weights * losses
     double kl_weight;
 };
 

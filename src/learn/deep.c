@@ -1,41 +1,31 @@
 /*
  * The run: an order of samples for each epoch, batches of them, a step for each batch, a measurement after each epoch.
- *
- * In a batch the loss is the mean over training weights plus kl_weight times the mean over anchor tokens, so that
- * neither depends on how many of the other there are.
  */
 #include "learn/deep.h"
 
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "base/sha256.h"
+#include "learn/deep_batch.h"
 #include "learn/deep_state.h"
 
 #include <math.h>
 #include <string.h>
 
-enum {
-    STRIP = 32,
-    MAX_SEQUENCES = 64,
-    CALL_COLUMNS = 512, // tokens computed at once, unless a sample is longer: weights are decoded once for all
-};
+static const double KL_MORE = 2, KL_LESS = 0.7, KL_MOST = 1e6;
 
 struct rv_deep {
-    struct rv_deep_config config;
-    const struct rv_deep_sample *samples;
-    size_t n_samples;
+    struct rv_deep_config config; // kl_weight times the state's scale
+    float kl_weight;              // as it was given
+    struct rv_deep_batch batch;
     struct rv_trainable trainable;
-    struct rv_backward *backward;
     struct rv_adamw adamw;
-    float *best;        // as many as the pairs have numbers
-    float **references; // one a sample: the frozen model's states of anchors
-    float *weights;     // batch_columns: of the sequences of a call, scaled
-    float *kl_weights;
-    size_t *order; // training samples of the epoch
+    float *best;   // as many as the pairs have numbers
+    size_t *order; // training samples of the epoch, then those that are held out, then the guard
     size_t n_train;
-    bool *is_held_out; // one a sample
+    bool *is_apart; // one a sample: held out or guard
     size_t n_held_out;
-    int32_t batch_columns;
+    size_t n_guard;
     struct rv_deep_state state;
 };
 
@@ -50,134 +40,11 @@ struct rv_deep_config rv_deep_config_default(void)
                                    .patience = 2,
                                    .held_out = 0.1f,
                                    .kl_weight = 0.3f,
+                                   .beta = 0.1f,
+                                   .preference_weight = 1,
                                    .adamw = rv_adamw_config_default(),
                                    .seed = 1,
                                    .max_state_bytes = (uint64_t)1 << 30};
-}
-
-static int32_t columns_of(const struct rv_deep_sample *s)
-{
-    return (s->n + STRIP - 1) / STRIP * STRIP;
-}
-
-/* ---- sums over samples -------------------------------------------------------------------------- */
-
-/* What a set of samples weighs. */
-struct totals {
-    double weight;  // sum of |weights|
-    double anchors; // tokens
-};
-
-static void add_totals(struct totals *t, const struct rv_deep_sample *s)
-{
-    if (s->is_anchor)
-        t->anchors += s->n - 1;
-    for (int32_t i = 1; i < s->n && !s->is_anchor; i++)
-        t->weight += fabs((double)s->weights[i]);
-}
-
-/* Sums of loss over a set. */
-struct sums {
-    double nll;
-    double kl;
-};
-
-/* The frozen model's log-probabilities of a sample's tokens. */
-static ruvllm_status frozen_logp(struct rv_deep *d, const struct rv_deep_sample *s, float *out,
-                                 struct ruvllm_error *err)
-{
-    struct rv_backward_sequence sequence = {.tokens = s->tokens, .n = s->n, .weights = s->weights, .nll = out};
-    struct rv_backward_result result;
-    ruvllm_status rc = rv_backward_run(d->backward, NULL, &sequence, 1, false, &result, err);
-
-    for (int32_t i = 0; i < s->n; i++)
-        out[i] = -out[i];
-    return rc;
-}
-
-/* What a sample needs to know of the frozen model, computed when first asked for. */
-static ruvllm_status reference_of(struct rv_deep *d, size_t index, struct ruvllm_error *err)
-{
-    const struct rv_deep_sample *s = &d->samples[index];
-    size_t width = s->is_anchor ? (size_t)d->config.hparams->n_embd : 1;
-
-    if (d->references[index] || (!s->is_anchor && (!s->is_vote || s->old_logp)))
-        return RUVLLM_OK;
-    d->references[index] = rv_calloc((size_t)s->n, width * sizeof(float));
-    if (!d->references[index])
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot keep what the frozen model says of %d tokens", s->n);
-    return s->is_anchor ? rv_backward_states(d->backward, NULL, s->tokens, s->n, d->references[index], err)
-                        : frozen_logp(d, s, d->references[index], err);
-}
-
-static struct rv_backward_sequence sequence_of(const struct rv_deep *d, size_t index, const float *weights,
-                                               const float *kl_weights)
-{
-    const struct rv_deep_sample *s = &d->samples[index];
-    struct rv_backward_sequence q = {.tokens = s->tokens, .n = s->n, .weights = weights};
-
-    if (s->is_anchor) {
-        q.kl_weights = kl_weights;
-        q.reference = d->references[index];
-    } else if (s->is_vote) {
-        q.old_logp = s->old_logp ? s->old_logp : d->references[index];
-    }
-    return q;
-}
-
-/*
- * Some samples of a list that fit one call, from *at on: their loss, and with `grad` its gradients. Weights are divided
- * by the totals, 0 meaning that there are none.
- */
-static ruvllm_status run_call(struct rv_deep *d, const struct rv_trainable *trainable, const size_t *list, size_t n,
-                              size_t *at, const struct totals *totals, bool grad, struct sums *sums,
-                              struct ruvllm_error *err)
-{
-    struct rv_backward_sequence sequences[MAX_SEQUENCES];
-    struct rv_backward_result result;
-    int32_t n_sequences = 0, column = 0;
-    size_t first = *at;
-    ruvllm_status rc = RUVLLM_OK;
-    float kl_weight = totals->anchors > 0 ? (float)((double)d->config.kl_weight / totals->anchors) : 0.0f;
-
-    for (size_t i = first; i < n && !rc; i++)
-        rc = reference_of(d, list[i], err);
-    if (rc)
-        return rc;
-    for (; *at < n && n_sequences < MAX_SEQUENCES; (*at)++) {
-        const struct rv_deep_sample *s = &d->samples[list[*at]];
-        float *weights = d->weights + column, *kl_weights = d->kl_weights + column;
-
-        if (column + columns_of(s) > d->batch_columns)
-            break;
-        for (int32_t i = 0; i < s->n; i++) {
-            weights[i] = s->is_anchor || i == 0 ? 0.0f : (float)((double)s->weights[i] / totals->weight);
-            kl_weights[i] = s->is_anchor && i > 0 ? kl_weight : 0.0f;
-        }
-        sequences[n_sequences++] = sequence_of(d, list[*at], weights, kl_weights);
-        column += columns_of(s);
-    }
-    rc = rv_backward_run(d->backward, trainable, sequences, n_sequences, grad, &result, err);
-    if (rc)
-        return rv_fail_in(err, rc, "cannot compute samples %zu to %zu of a batch", first + 1, *at);
-    sums->nll += result.nll;
-    sums->kl += result.kl;
-    return RUVLLM_OK;
-}
-
-static ruvllm_status run_list(struct rv_deep *d, const struct rv_trainable *trainable, const size_t *list, size_t n,
-                              bool grad, struct sums *sums, struct totals *totals, struct ruvllm_error *err)
-{
-    size_t at = 0;
-    ruvllm_status rc = RUVLLM_OK;
-
-    *sums = (struct sums){0};
-    *totals = (struct totals){0};
-    for (size_t i = 0; i < n; i++)
-        add_totals(totals, &d->samples[list[i]]);
-    while (at < n && !rc)
-        rc = run_call(d, trainable, list, n, &at, totals, grad, sums, err);
-    return rc;
 }
 
 /* ---- order and batches ---------------------------------------------------------------------------- */
@@ -188,8 +55,8 @@ static void shuffle(struct rv_deep *d, int32_t epoch)
     struct rv_rng rng;
     size_t n = 0;
 
-    for (size_t i = 0; i < d->n_samples; i++)
-        if (!d->is_held_out[i])
+    for (size_t i = 0; i < d->batch.n_samples; i++)
+        if (!d->is_apart[i])
             d->order[n++] = i;
     rv_rng_init(&rng, d->config.seed * 0x9E3779B97F4A7C15u + (uint64_t)epoch + 1);
     for (size_t i = n; i > 1; i--) {
@@ -200,6 +67,11 @@ static void shuffle(struct rv_deep *d, int32_t epoch)
     }
 }
 
+static int64_t tokens_of(const struct rv_deep_sample *s)
+{
+    return s->n + (s->rejected ? s->rejected->n : 0);
+}
+
 /* How many samples from `first` on make a batch. */
 static size_t batch_size(const struct rv_deep *d, size_t first)
 {
@@ -207,7 +79,7 @@ static size_t batch_size(const struct rv_deep *d, size_t first)
     size_t n = 0;
 
     while (first + n < d->n_train && (n == 0 || tokens < d->config.batch_tokens)) {
-        tokens += d->samples[d->order[first + n]].n;
+        tokens += tokens_of(&d->batch.samples[d->order[first + n]]);
         if (n > 0 && tokens > d->config.batch_tokens)
             break;
         n++;
@@ -252,12 +124,11 @@ static ruvllm_status step(struct rv_deep *d, bool *goes_on, struct ruvllm_error 
 {
     size_t n = batch_size(d, d->state.at);
     struct rv_deep_progress p = {.held_out = NAN};
-    struct totals totals;
-    struct sums sums;
+    struct rv_deep_batch_sums sums;
     ruvllm_status rc;
 
     rv_trainable_clear_grads(&d->trainable);
-    rc = run_list(d, &d->trainable, d->order + d->state.at, n, true, &sums, &totals, err);
+    rc = rv_deep_batch_run(&d->batch, &d->trainable, d->order + d->state.at, n, true, &sums, err);
     if (rc)
         return rc;
     add_ewc(d);
@@ -266,27 +137,69 @@ static ruvllm_status step(struct rv_deep *d, bool *goes_on, struct ruvllm_error 
         return rv_fail(err, RUVLLM_BACKEND, "the gradient of step %d is not finite; try a smaller step",
                        d->adamw.step + 1);
     d->state.at += n;
-    p.loss = sums.nll;
+    p.loss = sums.nll + sums.preference;
     p.kl = d->config.kl_weight > 0.0f ? sums.kl / (double)d->config.kl_weight : 0;
     *goes_on = tell(d, &p);
     return RUVLLM_OK;
 }
 
-/* Mean loss over what is held out. */
+/* The loss of what is held out. */
 static ruvllm_status measure(struct rv_deep *d, const struct rv_trainable *trainable, double *out,
                              struct ruvllm_error *err)
 {
-    struct totals totals;
-    struct sums sums;
+    struct rv_deep_batch_sums sums;
     ruvllm_status rc;
 
     *out = NAN;
     if (d->n_held_out == 0)
         return RUVLLM_OK;
-    rc = run_list(d, trainable, d->order + d->n_train, d->n_held_out, false, &sums, &totals, err);
+    rc = rv_deep_batch_run(&d->batch, trainable, d->order + d->n_train, d->n_held_out, false, &sums, err);
     if (!rc)
-        *out = sums.nll;
+        *out = sums.nll + sums.preference;
     return rc;
+}
+
+/* The mean divergence of anchors. */
+static ruvllm_status measure_kl(struct rv_deep *d, const size_t *list, size_t n, double *out, struct ruvllm_error *err)
+{
+    struct rv_deep_batch_sums sums;
+    ruvllm_status rc;
+
+    *out = NAN;
+    if (n == 0 || !(d->config.kl_weight > 0.0f))
+        return RUVLLM_OK;
+    rc = rv_deep_batch_run(&d->batch, &d->trainable, list, n, false, &sums, err);
+    *out = sums.kl / (double)d->config.kl_weight;
+    return rc;
+}
+
+static ruvllm_status measure_guard(struct rv_deep *d, double *out, struct ruvllm_error *err)
+{
+    return measure_kl(d, d->order + d->n_train + d->n_held_out, d->n_guard, out, err);
+}
+
+static bool is_better(const struct rv_deep *d, const struct rv_deep_progress *p)
+{
+    if (d->config.max_guard_kl > 0.0f && p->kl > (double)d->config.max_guard_kl)
+        return false;
+    return d->n_held_out == 0 || p->held_out < d->state.best_loss;
+}
+
+static void set_kl_scale(struct rv_deep *d, double scale)
+{
+    d->state.kl_scale = fmin(fmax(scale, 1), KL_MOST);
+    d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
+}
+
+/* Anchors weigh more while the guard is moved too far, and less again when there is room. */
+static void adapt(struct rv_deep *d, double guard_kl)
+{
+    double limit = (double)d->config.max_guard_kl;
+
+    if (limit > 0 && guard_kl > 0.9 * limit)
+        set_kl_scale(d, d->state.kl_scale * KL_MORE);
+    else if (limit > 0 && guard_kl < 0.5 * limit)
+        set_kl_scale(d, d->state.kl_scale * KL_LESS);
 }
 
 /* After an epoch: is this the best so far, and is there hope for better? */
@@ -295,9 +208,11 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
     struct rv_deep_progress p = {0};
     ruvllm_status rc = measure(d, &d->trainable, &p.held_out, err);
 
+    if (!rc)
+        rc = measure_guard(d, &p.kl, err);
     if (rc)
         return rc;
-    if (d->n_held_out == 0 || p.held_out < d->state.best_loss) {
+    if (is_better(d, &p)) {
         memcpy(d->best, d->trainable.values, d->trainable.n * sizeof(*d->best));
         d->state.best_loss = p.held_out;
         d->state.best_epoch = d->state.epoch;
@@ -305,6 +220,7 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
     } else {
         d->state.n_worse++;
     }
+    adapt(d, p.kl);
     *goes_on = tell(d, &p);
     d->state.epoch++;
     d->state.at = 0;
@@ -315,24 +231,20 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
     return RUVLLM_OK;
 }
 
-/* The anchors' mean divergence of the result. */
-static ruvllm_status measure_anchors(struct rv_deep *d, double *out, struct ruvllm_error *err)
+/* The anchors' mean divergence of the result: of those that were trained on, and of the guard. */
+static ruvllm_status measure_anchors(struct rv_deep *d, struct rv_deep_result *result, struct ruvllm_error *err)
 {
-    size_t *list = rv_calloc(d->n_samples, sizeof(*list)), n = 0;
-    struct totals totals;
-    struct sums sums;
-    ruvllm_status rc = RUVLLM_OK;
+    size_t *list = rv_calloc(d->batch.n_samples, sizeof(*list)), n = 0;
+    ruvllm_status rc;
 
-    *out = NAN;
     if (!list)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot list the anchors");
-    for (size_t i = 0; i < d->n_samples; i++)
-        if (d->samples[i].is_anchor)
-            list[n++] = i;
-    if (n > 0 && d->config.kl_weight > 0.0f) {
-        rc = run_list(d, &d->trainable, list, n, false, &sums, &totals, err);
-        *out = sums.kl / (double)d->config.kl_weight;
-    }
+    for (size_t i = 0; i < d->n_train; i++)
+        if (d->batch.samples[d->order[i]].is_anchor)
+            list[n++] = d->order[i];
+    rc = measure_kl(d, list, n, &result->anchor_kl, err);
+    if (!rc)
+        rc = measure_guard(d, &result->guard_kl, err);
     rv_free(list);
     return rc;
 }
@@ -344,9 +256,9 @@ ruvllm_status rv_deep_run(struct rv_deep *deep, struct rv_deep_result *result, s
     ruvllm_status rc = RUVLLM_OK;
     float *current;
 
-    *result = (struct rv_deep_result){0};
+    *result = (struct rv_deep_result){.anchor_kl = NAN, .guard_kl = NAN};
     if (!d->state.has_begun) {
-        rc = measure(d, NULL, &d->state.held_out_before, err);
+        rc = measure(d, d->config.start ? &d->trainable : NULL, &d->state.held_out_before, err);
         d->state.best_loss = d->state.held_out_before; // what was learned must beat what was there
         d->state.has_begun = !rc;
     }
@@ -362,7 +274,7 @@ ruvllm_status rv_deep_run(struct rv_deep *deep, struct rv_deep_result *result, s
     result->was_stopped = d->state.epoch < d->config.n_epochs;
     if (!result->was_stopped) {
         memcpy(current, d->best, d->trainable.n * sizeof(*current));
-        rc = measure_anchors(d, &result->anchor_kl, err);
+        rc = measure_anchors(d, result, err);
     }
     result->held_out_before = d->state.held_out_before;
     result->held_out_after = d->state.best_loss;
@@ -379,16 +291,45 @@ const struct rv_trainable *rv_deep_trainable(const struct rv_deep *deep)
 
 /* ---- saving ------------------------------------------------------------------------------------------ */
 
+static void add_sample(struct rv_sha256 *sha, const struct rv_deep_sample *s)
+{
+    int32_t facts[] = {s->n,       s->is_anchor,        s->is_guard,        s->episode,
+                       s->is_vote, s->old_logp != NULL, s->rejected != NULL};
+
+    rv_sha256_add(sha, facts, sizeof(facts));
+    rv_sha256_add(sha, s->tokens, (size_t)s->n * sizeof(*s->tokens));
+    if (!s->is_anchor)
+        rv_sha256_add(sha, s->weights, (size_t)s->n * sizeof(*s->weights));
+}
+
+static void add_numbers(struct rv_sha256 *sha, const float *numbers, size_t n)
+{
+    int32_t has_any = numbers != NULL;
+
+    rv_sha256_add(sha, &has_any, sizeof(has_any));
+    if (numbers)
+        rv_sha256_add(sha, numbers, n * sizeof(*numbers));
+}
+
 /* Of everything that decides how the run goes on. */
 static void fingerprint(const struct rv_deep *d, char hex[RV_SHA256_HEX_LEN + 1])
 {
     const struct rv_deep_config *c = &d->config;
     const struct rv_adamw_config *a = &d->adamw.config;
-    int64_t counts[] = {
-        c->rank,     c->parts,    c->batch_tokens,         c->n_epochs,          c->patience, (int64_t)c->seed,
-        a->schedule, a->n_warmup, (int64_t)d->trainable.n, (int64_t)d->n_samples};
-    float numbers[] = {c->alpha, c->held_out, c->kl_weight, c->ewc,   a->step,
-                       a->beta1, a->beta2,    a->eps,       a->decay, a->clip};
+    int64_t counts[] = {c->rank,
+                        c->parts,
+                        c->batch_tokens,
+                        c->n_epochs,
+                        c->patience,
+                        c->has_kto,
+                        (int64_t)c->seed,
+                        a->schedule,
+                        a->n_warmup,
+                        (int64_t)d->trainable.n,
+                        (int64_t)d->batch.n_samples};
+    float numbers[] = {c->alpha, c->held_out, d->kl_weight, c->max_guard_kl, c->beta, c->preference_weight,
+                       c->ewc,   a->step,     a->beta1,     a->beta2,        a->eps,  a->decay,
+                       a->clip};
     struct rv_sha256 sha;
 
     rv_sha256_init(&sha);
@@ -396,14 +337,13 @@ static void fingerprint(const struct rv_deep *d, char hex[RV_SHA256_HEX_LEN + 1]
     rv_sha256_add(&sha, numbers, sizeof(numbers));
     rv_sha256_add(&sha, c->manifest->roots[RV_ROOT_OUTPUT_NORM]->data,
                   c->manifest->roots[RV_ROOT_OUTPUT_NORM]->n_bytes);
-    for (size_t i = 0; i < d->n_samples; i++) {
-        const struct rv_deep_sample *s = &d->samples[i];
-        int32_t facts[] = {s->n, s->is_anchor, s->episode, s->is_vote, s->old_logp != NULL};
-
-        rv_sha256_add(&sha, facts, sizeof(facts));
-        rv_sha256_add(&sha, s->tokens, (size_t)s->n * sizeof(*s->tokens));
-        if (!s->is_anchor)
-            rv_sha256_add(&sha, s->weights, (size_t)s->n * sizeof(*s->weights));
+    add_numbers(&sha, c->start, d->trainable.n);
+    add_numbers(&sha, c->fisher, d->trainable.n);
+    add_numbers(&sha, c->center, d->trainable.n);
+    for (size_t i = 0; i < d->batch.n_samples; i++) {
+        add_sample(&sha, &d->batch.samples[i]);
+        if (d->batch.samples[i].rejected)
+            add_sample(&sha, d->batch.samples[i].rejected);
     }
     rv_sha256_finish(&sha, hex);
 }
@@ -428,6 +368,8 @@ ruvllm_status rv_deep_load(struct rv_deep *deep, const char *path, struct ruvllm
 
     fingerprint(deep, file.fingerprint);
     rc = rv_deep_state_read(&file, path, err);
+    if (!rc)
+        set_kl_scale(deep, deep->state.kl_scale);
     if (!rc && deep->state.epoch < deep->config.n_epochs)
         shuffle(deep, deep->state.epoch);
     return rc;
@@ -447,6 +389,8 @@ static ruvllm_status check_sample(const struct rv_deep_config *c, const struct r
         weight += fabs((double)s->weights[t]);
     if (!s->is_anchor && (!(weight > 0) || !isfinite(weight)))
         return rv_fail(err, RUVLLM_INVALID, "sample %zu has no token with a weight", i + 1);
+    if (s->rejected && (s->is_anchor || s->rejected->rejected || s->rejected->is_anchor))
+        return rv_fail(err, RUVLLM_INVALID, "sample %zu is a pair of what cannot be one", i + 1);
     return RUVLLM_OK;
 }
 
@@ -462,8 +406,14 @@ static ruvllm_status check(const struct rv_deep_config *c, const struct rv_deep_
     if (!(c->held_out >= 0.0f && c->held_out < 1.0f) || !(c->kl_weight >= 0.0f) || !(c->ewc >= 0.0f) ||
         !isfinite(c->kl_weight) || !isfinite(c->ewc))
         return rv_fail(err, RUVLLM_INVALID, "the held-out share must be below 1, weights of terms at least 0");
-    for (size_t i = 0; i < n && !rc; i++)
+    if (!(c->beta > 0.0f && isfinite(c->beta)) || !(c->preference_weight >= 0.0f && isfinite(c->preference_weight)) ||
+        !(c->max_guard_kl >= 0.0f))
+        return rv_fail(err, RUVLLM_INVALID, "beta must be above 0, the weight of preferences and the limit at least 0");
+    for (size_t i = 0; i < n && !rc; i++) {
         rc = check_sample(c, &samples[i], i, err);
+        if (!rc && samples[i].rejected)
+            rc = check_sample(c, samples[i].rejected, i, err);
+    }
     return rc;
 }
 
@@ -476,41 +426,56 @@ static double lot_of(uint64_t seed, int32_t episode)
     return rv_rng_uniform(&rng);
 }
 
-/* Draws the episodes that are held out; anchors never are. Puts them behind the training samples of `order`. */
+/* Episodes with a lot below this are held out: at least one, where something is to be. */
+static double draw_limit(const struct rv_deep *d)
+{
+    double least = 1, limit = (double)d->config.held_out;
+
+    for (size_t i = 0; i < d->batch.n_samples; i++)
+        if (!d->batch.samples[i].is_anchor)
+            least = fmin(least, lot_of(d->config.seed, d->batch.samples[i].episode));
+    return limit > 0 && least >= limit ? nextafter(least, 2) : limit;
+}
+
+/* Draws the episodes that are held out; anchors never are. Puts them behind the training samples, then the guard. */
 static ruvllm_status hold_out(struct rv_deep *d, struct ruvllm_error *err)
 {
-    size_t n_useful = 0, at;
+    size_t n = d->batch.n_samples, n_useful = 0, at, guard;
+    double limit = draw_limit(d);
 
-    for (size_t i = 0; i < d->n_samples; i++) {
-        const struct rv_deep_sample *s = &d->samples[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct rv_deep_sample *s = &d->batch.samples[i];
+        bool is_held_out = !s->is_anchor && lot_of(d->config.seed, s->episode) < limit;
+        bool is_guard = s->is_anchor && s->is_guard;
 
-        d->is_held_out[i] = !s->is_anchor && lot_of(d->config.seed, s->episode) < (double)d->config.held_out;
-        d->n_held_out += d->is_held_out[i];
-        n_useful += !s->is_anchor && !d->is_held_out[i];
+        d->is_apart[i] = is_held_out || is_guard;
+        d->n_held_out += is_held_out;
+        d->n_guard += is_guard;
+        n_useful += !s->is_anchor && !is_held_out;
     }
     if (n_useful == 0)
         return rv_fail(err, RUVLLM_INVALID, "nothing is left to train on: hold out less");
-    if (d->config.held_out > 0.0f && d->n_held_out == 0)
-        return rv_fail(err, RUVLLM_INVALID, "no episode was drawn to be held out: give more samples, or hold out none");
-    d->n_train = d->n_samples - d->n_held_out;
+    d->n_train = n - d->n_held_out - d->n_guard;
     at = d->n_train;
-    for (size_t i = 0; i < d->n_samples; i++)
-        if (d->is_held_out[i])
-            d->order[at++] = i;
+    guard = at + d->n_held_out;
+    for (size_t i = 0; i < n; i++)
+        if (d->is_apart[i])
+            d->order[d->batch.samples[i].is_anchor ? guard++ : at++] = i;
     return RUVLLM_OK;
 }
 
 static ruvllm_status allocate(struct rv_deep *d, struct ruvllm_error *err)
 {
-    d->references = rv_calloc(d->n_samples, sizeof(*d->references));
-    d->order = rv_calloc(d->n_samples, sizeof(*d->order));
-    d->is_held_out = rv_calloc(d->n_samples, sizeof(*d->is_held_out));
-    d->weights = rv_calloc((size_t)d->batch_columns, sizeof(*d->weights));
-    d->kl_weights = rv_calloc((size_t)d->batch_columns, sizeof(*d->kl_weights));
-    d->best = rv_calloc(d->trainable.n, sizeof(*d->best));
-    if (!d->references || !d->order || !d->is_held_out || !d->weights || !d->kl_weights || !d->best)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run of %zu samples", d->n_samples);
-    memcpy(d->best, d->trainable.values, d->trainable.n * sizeof(*d->best));
+    size_t n = d->trainable.n;
+
+    d->order = rv_calloc(d->batch.n_samples, sizeof(*d->order));
+    d->is_apart = rv_calloc(d->batch.n_samples, sizeof(*d->is_apart));
+    d->best = rv_calloc(n, sizeof(*d->best));
+    if (!d->order || !d->is_apart || !d->best)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run of %zu samples", d->batch.n_samples);
+    if (d->config.start)
+        memcpy(d->trainable.values, d->config.start, n * sizeof(*d->best));
+    memcpy(d->best, d->trainable.values, n * sizeof(*d->best));
     return RUVLLM_OK;
 }
 
@@ -523,12 +488,6 @@ static ruvllm_status open_parts(struct rv_deep *d, struct ruvllm_error *err)
                                        .rank = c->rank,
                                        .alpha = c->alpha,
                                        .seed = c->seed};
-    struct rv_backward_config backward = {.hparams = c->hparams,
-                                          .manifest = c->manifest,
-                                          .team = c->team,
-                                          .max_columns = d->batch_columns,
-                                          .context = c->context,
-                                          .max_state_bytes = c->max_state_bytes};
     struct rv_adamw_config adamw = c->adamw;
     ruvllm_status rc = rv_trainable_init(&d->trainable, &shape, err);
 
@@ -537,7 +496,7 @@ static ruvllm_status open_parts(struct rv_deep *d, struct ruvllm_error *err)
     if (!rc)
         rc = hold_out(d, err);
     if (!rc)
-        rc = rv_backward_new(&d->backward, &backward, err);
+        rc = rv_deep_batch_init(&d->batch, err);
     if (rc)
         return rc;
     adamw.n_steps = count_steps(d);
@@ -552,7 +511,6 @@ ruvllm_status rv_deep_open(struct rv_deep **out, const struct rv_deep_config *co
 {
     ruvllm_status rc = check(config, samples, n_samples, err);
     struct rv_deep *d;
-    int32_t longest = 0;
 
     *out = NULL;
     if (rc)
@@ -561,12 +519,9 @@ ruvllm_status rv_deep_open(struct rv_deep **out, const struct rv_deep_config *co
     if (!d)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run");
     d->config = *config;
-    d->samples = samples;
-    d->n_samples = n_samples;
-    d->state = (struct rv_deep_state){.best_epoch = -1, .held_out_before = NAN, .best_loss = NAN};
-    for (size_t i = 0; i < n_samples; i++)
-        longest = columns_of(&samples[i]) > longest ? columns_of(&samples[i]) : longest;
-    d->batch_columns = longest > CALL_COLUMNS ? longest : CALL_COLUMNS;
+    d->kl_weight = config->kl_weight;
+    d->batch = (struct rv_deep_batch){.config = &d->config, .samples = samples, .n_samples = n_samples};
+    d->state = (struct rv_deep_state){.best_epoch = -1, .held_out_before = NAN, .best_loss = NAN, .kl_scale = 1};
     rc = open_parts(d, err);
     if (rc) {
         rv_deep_close(d);
@@ -580,16 +535,11 @@ void rv_deep_close(struct rv_deep *deep)
 {
     if (!deep)
         return;
-    for (size_t i = 0; i < deep->n_samples && deep->references; i++)
-        rv_free(deep->references[i]);
-    rv_free(deep->references);
+    rv_deep_batch_release(&deep->batch);
     rv_free(deep->order);
-    rv_free(deep->is_held_out);
-    rv_free(deep->weights);
-    rv_free(deep->kl_weights);
+    rv_free(deep->is_apart);
     rv_free(deep->best);
     rv_adamw_release(&deep->adamw);
-    rv_backward_free(deep->backward);
     rv_trainable_release(&deep->trainable);
     rv_free(deep);
 }

@@ -1,7 +1,8 @@
 /*
- * Training low-rank pairs from samples: corrections and votes by weighted cross-entropy, anchors by the divergence from
- * the frozen model, and a pull towards earlier values where it is known how much they matter (EWC). Some episodes are
- * held out; the values that predicted them best are the result.
+ * Training low-rank pairs from samples: corrections and votes by weighted cross-entropy (votes also by KTO), pairs of
+ * answers by DPO, anchors by the divergence from the frozen model, and a pull towards earlier values where it is known
+ * how much they matter (EWC). Some episodes are held out; the values that predicted them best, and moved the guard no
+ * further than allowed, are the result.
  *
  * A run is a function of its config, samples and seed: the same on any number of threads, and the same when it was
  * saved, ended and loaded in between.
@@ -22,7 +23,10 @@ struct rv_deep_sample {
     bool is_vote;          // weights are multiplied by the clipped ratio to what the tokens were drawn with:
     const float *old_logp; // n; NULL: with the frozen model
     bool is_anchor;        // the frozen model's distribution over its tokens is to stay; weights are not looked at
+    bool is_guard;         // an anchor that is not trained on: what the result forgets is measured by it
     int32_t episode;       // samples of one episode are held out together
+    /* NULL, or what this one is preferred to; that one's weights, as this one's, say by not being 0 what is judged. */
+    const struct rv_deep_sample *rejected;
 };
 
 struct rv_deep_progress {
@@ -31,7 +35,7 @@ struct rv_deep_progress {
     int32_t step; // steps done
     int32_t n_steps;
     double loss;      // of the step: mean over its weights
-    double kl;        // mean divergence over the step's anchors; 0 without any
+    double kl;        // mean divergence over the step's anchors; 0 without any. Of a measurement: over the guard
     double length;    // of the gradient
     double step_size; // learning rate
     double held_out;  // at the end of an epoch; else NaN
@@ -52,9 +56,18 @@ struct rv_deep_config {
     int32_t max_tokens;   // the longest sample
     int32_t batch_tokens; // of one step, about
     int32_t n_epochs;
-    int32_t patience;             // epochs without a better held-out loss before it ends; 0: never ends early
-    float held_out;               // share of the episodes
-    float kl_weight;              // of an anchor's token against a training token
+    int32_t patience; // epochs without a better held-out loss before it ends; 0: never ends early
+    float held_out;   // share of the episodes
+    float kl_weight;  // of an anchor's token against a training token
+    /*
+     * Nats a token: values that move the guard further are no result, and where an epoch's do, anchors weigh more in
+     * the next. 0: no limit.
+     */
+    float max_guard_kl;
+    bool has_kto;                 // votes are judged as a whole instead of token by token
+    float beta;                   // of DPO and KTO
+    float preference_weight;      // of what is judged as a whole against the rest
+    const float *start;           // first values, as many as the pairs have numbers; NULL: A by seed, B 0
     float ewc;                    // with the two below: ewc / 2 * sum of fisher (value - center)^2
     const float *fisher;          // as many as the pairs have numbers; NULL: none
     const float *center;          // NULL: 0 everywhere
@@ -67,9 +80,10 @@ struct rv_deep_config {
 };
 
 struct rv_deep_result {
-    double held_out_before; // mean over the held-out weights, of the frozen model; NaN when nothing is held out
+    double held_out_before; // loss of what is held out, by the frozen model or `start`; NaN when nothing is
     double held_out_after;  // of the result
     double anchor_kl;       // mean over the anchors' tokens, of the result; NaN without anchors
+    double guard_kl;        // the same over the guard's
     int32_t n_steps;
     int32_t n_epochs; // done
     int32_t best_epoch;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_ARRAYS = 4, N_NUMBERS = 8 };
+enum { N_ARRAYS = 4, N_NUMBERS = 9 };
 
 static const char *const array_names[N_ARRAYS] = {"values", "best", "mean", "square"};
 static const char *const fingerprint_key = "ruvllm.run.fingerprint";
@@ -37,8 +37,8 @@ static ruvllm_status describe(struct rv_gguf_write *w, size_t n, struct ruvllm_e
 ruvllm_status rv_deep_state_write(const struct rv_deep_state_file *file, const char *path, struct ruvllm_error *err)
 {
     const struct rv_deep_state *s = file->state;
-    double numbers[N_NUMBERS] = {s->has_begun,  s->epoch,           s->best_epoch, s->n_worse,
-                                 (double)s->at, s->held_out_before, s->best_loss,  file->adamw->step};
+    double numbers[N_NUMBERS] = {s->has_begun,       s->epoch,     s->best_epoch,     s->n_worse, (double)s->at,
+                                 s->held_out_before, s->best_loss, file->adamw->step, s->kl_scale};
     struct rv_gguf_write *w;
     float *arrays[N_ARRAYS];
     uint64_t n_bytes;
@@ -89,7 +89,7 @@ static ruvllm_status take(const struct rv_deep_state_file *f, const struct rv_gg
         return rc;
     memcpy(x, state->data, sizeof(x));
     if (!is_count(x[1]) || !is_count(x[2]) || !is_count(x[3]) || !is_count(x[7]) || !(x[4] >= 0 && x[4] < 1e15) ||
-        x[1] < 0 || x[3] < 0 || x[7] < 0)
+        x[1] < 0 || x[3] < 0 || x[7] < 0 || !(x[8] >= 1 && x[8] < 1e15))
         return rv_fail(err, RUVLLM_FORMAT, "the run's numbers make no sense");
     *f->state = (struct rv_deep_state){.has_begun = x[0] != 0,
                                        .epoch = (int32_t)x[1],
@@ -97,7 +97,8 @@ static ruvllm_status take(const struct rv_deep_state_file *f, const struct rv_gg
                                        .n_worse = (int32_t)x[3],
                                        .at = (size_t)x[4],
                                        .held_out_before = x[5],
-                                       .best_loss = x[6]};
+                                       .best_loss = x[6],
+                                       .kl_scale = x[8]};
     f->adamw->step = (int32_t)x[7];
     arrays_of(f, to);
     for (int i = 0; i < N_ARRAYS; i++)

@@ -13,6 +13,7 @@ struct rv_deep_state {
     size_t at;          // samples of the epoch's order that were used
     double held_out_before;
     double best_loss;
+    double kl_scale; // what the config's kl_weight is multiplied with
 };
 
 /* The whole of it; arrays have adamw->n numbers. */

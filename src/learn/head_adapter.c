@@ -191,6 +191,7 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
 
     step->n_pairs = 0;
     step->kl = 0;
+    step->gain = 0;
     while (s.n_found < n_pairs && find_pair(&s))
         ;
     effect = measure(&s);
@@ -208,6 +209,8 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
     }
     step->n_pairs = s.n_found;
     step->kl = length * length * effect.kl;
+    /* log p changes by the first order less the KL divergence: it works against who raises, and for who lowers. */
+    step->gain = length * effect.gain + (total > 0 ? -step->kl : step->kl);
 }
 
 /* ---- folding -------------------------------------------------------------------------------- */

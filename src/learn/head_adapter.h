@@ -32,7 +32,8 @@ struct rv_head_step {
     int32_t n_pairs;
     uint16_t *a; // pairs of rows, bfloat16, room for RV_HEAD_ADAPTER_STEP_RANK
     uint16_t *b;
-    double kl; // estimated mean KL divergence on the rows, in nats a token
+    double kl;   // estimated mean KL divergence on the rows, in nats a token
+    double gain; // estimated mean change of log p of the rows' tokens in the wanted direction; likewise
 };
 
 RV_CHECKED ruvllm_status rv_head_adapter_init(struct rv_head_adapter *out, int32_t n_dims, int32_t rank,

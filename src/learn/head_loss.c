@@ -22,6 +22,8 @@ struct column {
     double gap; // sum of exp(z0 - max0) (z0 - z)
     float label_logit;
     float label_slope;
+    double best; // of a label that is drawn: the largest logit with its luck
+    int32_t drawn;
 };
 
 /* The model's own side, and the reference's. */
@@ -110,19 +112,50 @@ static void raise(const struct work *w, enum side side, int32_t strip, const flo
     }
 }
 
-static void note_labels(const struct work *w, int32_t strip, const float *z)
+static void note_label(const struct work *w, struct column *c, float logit)
 {
     float cap = w->l->hparams->final_cap;
 
+    c->label_logit = logit;
+    c->label_slope = cap > 0.0f ? 1.0f - logit / cap * (logit / cap) : 1.0f;
+}
+
+/* The luck of a word: a Gumbel number, of which the largest sum with a logit is a draw by the softmax. */
+static double luck_of(uint64_t seed, int32_t word)
+{
+    uint64_t x = seed + (uint64_t)(uint32_t)word * 0x9E3779B97F4A7C15u;
+
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u; // SplitMix64's mixing
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    x ^= x >> 31;
+    return -log(-log(((double)(x >> 11) + 0.5) / 9007199254740992.0));
+}
+
+static void draw_label(const struct work *w, int32_t target, const float *z)
+{
+    struct column *c = &w->l->columns[target];
+
+    for (int32_t i = 0; i < w->w.n_rows; i++) {
+        float logit = z[(size_t)i * (size_t)w->n_columns];
+        double sum = (double)logit + luck_of(w->targets[target].seed, w->first + i);
+
+        if (sum > c->best) {
+            c->best = sum;
+            c->drawn = w->first + i;
+            note_label(w, c, logit);
+        }
+    }
+}
+
+static void note_labels(const struct work *w, int32_t strip, const float *z)
+{
     for (int32_t t = 0; t < STRIP && strip + t < w->n_targets; t++) {
         int32_t i = w->targets[strip + t].label - w->first;
 
-        if (i >= 0 && i < w->w.n_rows) {
-            float x = z[(size_t)i * (size_t)w->n_columns + (size_t)t];
-
-            w->l->columns[strip + t].label_logit = x;
-            w->l->columns[strip + t].label_slope = cap > 0.0f ? 1.0f - x / cap * (x / cap) : 1.0f;
-        }
+        if (w->targets[strip + t].is_drawn)
+            draw_label(w, strip + t, z + t);
+        else if (i >= 0 && i < w->w.n_rows)
+            note_label(w, &w->l->columns[strip + t], z[(size_t)i * (size_t)w->n_columns + (size_t)t]);
     }
 }
 
@@ -206,6 +239,11 @@ static void run_chunk(struct work *w, int32_t first)
 
 /* ---- before and after ------------------------------------------------------------------------- */
 
+static int32_t whole_strips(int32_t n)
+{
+    return (n + STRIP - 1) / STRIP * STRIP;
+}
+
 /* The states of the targets, strip by strip; what is beyond the last target is 0. */
 static void gather(struct work *w, const float *hidden, int32_t n_columns)
 {
@@ -226,7 +264,7 @@ static void gather(struct work *w, const float *hidden, int32_t n_columns)
         w->has_reference = w->has_reference || t->kl_weight != 0.0f;
     }
     for (int32_t i = 0; i < w->n_columns; i++)
-        l->columns[i] = (struct column){.max = {-INFINITY, -INFINITY}};
+        l->columns[i] = (struct column){.max = {-INFINITY, -INFINITY}, .best = -INFINITY};
     for (int side = 0; side < SIDES && w->has_grad; side++)
         memset(l->sums[side], 0, n * (size_t)w->n_columns * sizeof(float));
 }
@@ -249,27 +287,51 @@ static void decode_row(const struct rv_head_loss *l, int32_t row, float *out)
         memcpy(out, at, l->w.row_bytes);
 }
 
-/* Values of a target, and its column of the gradient. */
-static void finish(const struct work *w, int32_t i, struct rv_head_loss_value *value, float *grad, size_t stride)
+static double log_sum_of(const struct column *c, enum side side)
 {
-    struct rv_head_loss *l = w->l;
-    const struct rv_head_loss_target *t = &w->targets[i];
-    const struct column *c = &l->columns[i];
-    double log_sum = (double)c->max[OWN] + log(c->sum[OWN]);
-    float weight, own, reference = 0.0f;
+    return (double)c->max[side] + log(c->sum[side]);
+}
 
-    *value = (struct rv_head_loss_value){.nll = log_sum - (double)c->label_logit};
+static struct rv_head_loss_value value_of(const struct rv_head_loss_target *t, const struct column *c)
+{
+    struct rv_head_loss_value v = {.nll = log_sum_of(c, OWN) - (double)c->label_logit,
+                                   .label = t->is_drawn ? c->drawn : t->label};
+
     if (t->kl_weight != 0.0f)
-        value->kl = c->gap / c->sum[REFERENCE] - ((double)c->max[REFERENCE] + log(c->sum[REFERENCE])) + log_sum;
-    if (!grad)
+        v.kl = c->gap / c->sum[REFERENCE] - log_sum_of(c, REFERENCE) + log_sum_of(c, OWN);
+    return v;
+}
+
+void rv_head_loss_run(struct rv_head_loss *loss, const float *hidden, int32_t n_columns,
+                      const struct rv_head_loss_target *targets, int32_t n_targets, bool has_grad,
+                      struct rv_head_loss_value *values)
+{
+    struct work w = {.l = loss, .targets = targets, .n_targets = n_targets, .has_grad = has_grad};
+
+    RV_ASSERT(n_targets <= loss->max_columns);
+    if (n_targets == 0)
         return;
-    weight = effective_weight(t, value->nll);
-    own = (float)((double)(weight + t->kl_weight) / c->sum[OWN]);
+    w.n_columns = whole_strips(n_targets);
+    gather(&w, hidden, n_columns);
+    for (int32_t first = 0; first < loss->w.n_rows; first += CHUNK)
+        run_chunk(&w, first);
+    for (int32_t i = 0; i < n_targets; i++)
+        values[i] = value_of(&targets[i], &loss->columns[i]);
+}
+
+/* One target's column of the gradient. */
+static void fill_column(struct rv_head_loss *l, const struct rv_head_loss_target *t, int32_t i, size_t n_targets,
+                        const struct rv_head_loss_value *value, float *grad, size_t stride)
+{
+    const struct column *c = &l->columns[i];
+    float weight = effective_weight(t, value->nll), reference = 0.0f;
+    float own = (float)((double)(weight + t->kl_weight) / c->sum[OWN]);
+
     if (t->kl_weight != 0.0f)
         reference = (float)((double)t->kl_weight / c->sum[REFERENCE]);
-    decode_row(l, t->label, l->row);
+    decode_row(l, value->label, l->row);
     for (size_t d = 0; d < (size_t)l->hparams->n_embd; d++) {
-        size_t at = d * (size_t)w->n_columns + (size_t)i;
+        size_t at = d * n_targets + (size_t)i;
         float g = own * l->sums[OWN][at] - weight * c->label_slope * l->row[d];
 
         if (t->kl_weight != 0.0f)
@@ -278,23 +340,12 @@ static void finish(const struct work *w, int32_t i, struct rv_head_loss_value *v
     }
 }
 
-void rv_head_loss_run(struct rv_head_loss *loss, const float *hidden, int32_t n_columns,
-                      const struct rv_head_loss_target *targets, int32_t n_targets, struct rv_head_loss_value *values,
-                      float *grad)
+void rv_head_loss_gradient(struct rv_head_loss *loss, const struct rv_head_loss_target *targets, int32_t n_targets,
+                           const struct rv_head_loss_value *values, int32_t n_columns, float *grad)
 {
-    struct work w = {.l = loss, .targets = targets, .n_targets = n_targets, .has_grad = grad != NULL};
-
-    RV_ASSERT(n_targets <= loss->max_columns);
-    if (grad)
-        memset(grad, 0, (size_t)loss->hparams->n_embd * (size_t)n_columns * sizeof(*grad));
-    if (n_targets == 0)
-        return;
-    w.n_columns = (n_targets + STRIP - 1) / STRIP * STRIP;
-    gather(&w, hidden, n_columns);
-    for (int32_t first = 0; first < loss->w.n_rows; first += CHUNK)
-        run_chunk(&w, first);
+    memset(grad, 0, (size_t)loss->hparams->n_embd * (size_t)n_columns * sizeof(*grad));
     for (int32_t i = 0; i < n_targets; i++)
-        finish(&w, i, &values[i], grad, (size_t)n_columns);
+        fill_column(loss, &targets[i], i, (size_t)whole_strips(n_targets), &values[i], grad, (size_t)n_columns);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */

@@ -9,10 +9,14 @@
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
 
-#include "learn/tenant_learner.h"
+#include "learn/deep_shelf.h"
+#include "learn/history.h"
+#include "learn/lesson.h"
+#include "learn/reasoning_bank.h"
 #include "learn/tenant_table.h"
 #include "model/adapter.h"
 #include "store/store.h"
+#include "store/store_rows.h"
 
 struct rv_learner;
 
@@ -32,12 +36,17 @@ RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv
 void rv_learner_free(struct rv_learner *learner);
 
 /*
- * What a tenant's next answer is to be computed with: a reference of the caller's, or NULL when nothing was learned,
- * and the generation. Reads the tenant's log the first time.
+ * What a tenant's next answer is to be computed with: references of the caller's, each NULL when there is nothing, and
+ * the generation. Reads the tenant's log the first time.
  */
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
-                                            int64_t *generation, struct ruvllm_error *err);
+                                            struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err);
+/* What it was made with; `model` is its own. */
+const struct rv_learner_config *rv_learner_made_with(const struct rv_learner *learner);
 struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
+/* What was asked and how it was judged: every vote adds to it. */
+struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
+const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
 /* Who is in memory. */
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 
@@ -48,6 +57,9 @@ struct rv_learner_summary {
     double mean;
     int64_t oldest;
     double spent_kl;
+    int64_t n_lessons;
+    int64_t n_keys;
+    bool is_paused;
 };
 
 RV_CHECKED ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant,
@@ -59,8 +71,10 @@ struct rv_learner_result {
     int64_t seq;        // of the log; 0 without a store
     double advantage;   // -2 to 2: the score against the tenant's others
     double kl;          // nats a token of that answer
+    double gain;        // by how much that answer became likelier, or less likely, as was wanted: likewise
     int64_t compute_us;
     int64_t commit_us; // the wait for the disk
+    int64_t read_us;   // of texts by the model, before; not the learner's to fill
 };
 
 /*
@@ -69,8 +83,59 @@ struct rv_learner_result {
  */
 RV_CHECKED ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, uint64_t answer, double score,
                                          struct rv_learner_result *result, struct ruvllm_error *err);
+/* What somebody has to say about an answer, with the texts that the log keeps. */
+struct rv_learner_lesson {
+    enum rv_store_event_kind kind; // VOTE, CORRECTION or PAIR
+    double score;                  // of a vote
+    struct rv_lesson lesson;       // of a vote: `good` is the answer as it was
+    int64_t generation;            // that answered
+    struct rv_str prompt;          // UTF-8 without NUL, as the next three; may be empty
+    struct rv_str answer;
+    struct rv_str correction;
+    struct rv_str reason;
+    struct rv_str tokens; // bytes: of question and texts, see lesson_tokens.h; may be empty
+};
+
+/* As rv_learner_vote, whatever is taught. */
+RV_CHECKED ruvllm_status rv_learner_teach(struct rv_learner *learner, const char *tenant,
+                                          const struct rv_learner_lesson *lesson, struct rv_learner_result *result,
+                                          struct ruvllm_error *err);
 /* Back to a generation, as the newest; 0: to the model as it came. NOT_FOUND when it is not kept. */
 RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant, int64_t generation,
                                             struct rv_learner_result *result, struct ruvllm_error *err);
+
+/*
+ * What answers below the head: a reference of the caller's, or NULL; what keys and values depend on by it (0: nothing);
+ * and of which generation that is.
+ */
+RV_CHECKED ruvllm_status rv_learner_deep(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
+                                         uint64_t *layers, int64_t *generation, struct ruvllm_error *err);
+/* What the last deep run has left, to go on from; *found false: there was none. */
+RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant,
+                                                 struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
+/*
+ * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
+ * last event it has read, `metrics` JSON. UNSUPPORTED without a store.
+ */
+RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
+                                           int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
+                                           struct ruvllm_error *err);
+/*
+ * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over
+ * restarts.
+ */
+RV_CHECKED ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, bool is_paused,
+                                          struct ruvllm_error *err);
+/*
+ * Removes what an event of feedback said and did: the state becomes what the log gives without it, and without what was
+ * computed from it since (ticks and deep runs after it). Generations keep their numbers. NOT_FOUND; INVALID for an
+ * event that is no feedback; UNSUPPORTED without a store. Where the log cannot be read anew, what was forgotten stays
+ * so, and the next call reads again.
+ */
+RV_CHECKED ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, int64_t seq,
+                                           struct rv_learner_result *result, struct ruvllm_error *err);
+/* A page of the tenant's log for this model, as rv_history_read. UNSUPPORTED without a store. */
+RV_CHECKED ruvllm_status rv_learner_history(struct rv_learner *learner, const char *tenant, int64_t before, size_t max,
+                                            struct rv_history *out, struct ruvllm_error *err);
 
 #endif

@@ -1,17 +1,20 @@
 /*
- * A header, then each generation that is kept: its numbers, the rows of A, the columns of B. Little-endian, as every
- * machine we run on. The bytes come from a database that may be anybody's: each number is judged before it is used.
+ * A header; the pages of all memories, each once; then each generation that is kept: its numbers, the rows of A, the
+ * columns of B, and which pages are its memory's. Little-endian, as every machine we run on. The bytes come from a
+ * database that may be anybody's: each number is judged before it is used.
  */
 #include "learn/tenant_checkpoint.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/str_map.h"
+#include "store/store_rows.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2, MAX_PAGES = RV_TENANT_LEARNER_SNAPSHOTS * RV_MEMORY_MAX_KEYS };
 
 static const int64_t GENERATION_MAX = (int64_t)1 << 60; // counting up from there is safe
 
@@ -20,6 +23,8 @@ struct header {
     int32_t n_dims;
     int32_t rank;
     int32_t n_states;
+    int32_t n_pages;
+    int32_t unused;
     int64_t numbers_bytes; // of a state's numbers: another build's may be others
     uint64_t hash;         // of all that follows: tells what was damaged, not what was forged
 };
@@ -34,38 +39,74 @@ static size_t rows_bytes(int64_t n_pairs, int32_t n_dims)
 
 /* ---- to bytes ------------------------------------------------------------------------------- */
 
-static size_t bytes_of(const struct rv_tenant_learner *l, int32_t *n_states)
-{
-    size_t len = sizeof(struct header);
+/* The pages of all generations, each once. */
+struct pages {
+    struct rv_memory_page **all;
+    int32_t n;
+};
 
-    *n_states = 0;
+static int32_t number_of(const struct pages *p, const struct rv_memory_page *page)
+{
+    int32_t i = p->n - 1; // the newest are looked for most
+
+    while (i >= 0 && p->all[i] != page)
+        i--;
+    return i;
+}
+
+static ruvllm_status gather(struct pages *p, const struct rv_tenant_learner *l, struct ruvllm_error *err)
+{
     for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++) {
-        const struct rv_tenant_state *s = &l->snapshots[i];
+        int32_t n;
+        struct rv_memory_page *const *pages = rv_memory_pages(l->snapshots[i].memory, &n);
 
-        if (!s->generation)
-            continue;
-        len += NUMBERS + sizeof(int64_t) + 2 * rows_bytes(s->adapter.n_pairs, s->adapter.n_dims);
-        ++*n_states;
+        for (int32_t k = 0; l->snapshots[i].generation && k < n; k++) {
+            struct rv_memory_page **more;
+
+            if (number_of(p, pages[k]) >= 0)
+                continue;
+            more = rv_realloc_array(p->all, (size_t)p->n + 1, sizeof(struct rv_memory_page *));
+            if (!more)
+                return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a checkpoint");
+            p->all = more;
+            p->all[p->n++] = pages[k];
+        }
     }
-    return len;
+    return RUVLLM_OK;
 }
 
-static char *put(char *at, const void *data, size_t len)
+static void put_pages(struct rv_buf *out, const struct pages *p, struct ruvllm_error *err, ruvllm_status *rc)
 {
-    if (len)
-        memcpy(at, data, len);
-    return at + len;
+    for (int32_t i = 0; i < p->n && !*rc; i++) {
+        struct rv_str bytes = {0};
+        int64_t len;
+
+        *rc = rv_memory_page_write(p->all[i], &bytes, err);
+        len = (int64_t)bytes.len;
+        rv_buf_add(out, &len, sizeof(len));
+        rv_buf_add(out, bytes.data, bytes.len);
+        rv_free((char *)(uintptr_t)bytes.data);
+    }
 }
 
-static char *put_state(char *at, const struct rv_tenant_state *s)
+static void put_state(struct rv_buf *out, const struct rv_tenant_state *s, const struct pages *p)
 {
     size_t n = rows_bytes(s->adapter.n_pairs, s->adapter.n_dims);
-    int64_t n_pairs = s->adapter.n_pairs;
+    int64_t n_pairs = s->adapter.n_pairs, n_pages;
+    int32_t n_own;
+    struct rv_memory_page *const *own = rv_memory_pages(s->memory, &n_own);
 
-    at = put(at, s, NUMBERS);
-    at = put(at, &n_pairs, sizeof(n_pairs));
-    at = put(at, s->adapter.a, n);
-    return put(at, s->adapter.b, n);
+    n_pages = n_own;
+    rv_buf_add(out, s, NUMBERS);
+    rv_buf_add(out, &n_pairs, sizeof(n_pairs));
+    rv_buf_add(out, s->adapter.a, n);
+    rv_buf_add(out, s->adapter.b, n);
+    rv_buf_add(out, &n_pages, sizeof(n_pages));
+    for (int32_t i = 0; i < n_own; i++) {
+        int32_t number = number_of(p, own[i]);
+
+        rv_buf_add(out, &number, sizeof(number));
+    }
 }
 
 ruvllm_status rv_tenant_checkpoint_write(const struct rv_tenant_learner *learner, void **out, size_t *len,
@@ -75,19 +116,32 @@ ruvllm_status rv_tenant_checkpoint_write(const struct rv_tenant_learner *learner
                        .n_dims = learner->now.adapter.n_dims,
                        .rank = learner->now.adapter.rank,
                        .numbers_bytes = NUMBERS};
-    char *bytes, *at;
+    struct pages pages = {0};
+    struct rv_buf bytes;
+    ruvllm_status rc = gather(&pages, learner, err);
 
-    *len = bytes_of(learner, &h.n_states);
-    *out = bytes = rv_malloc(*len);
-    if (!bytes)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a checkpoint of %zu bytes", *len);
-    at = bytes + sizeof(h);
-    for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++) {
-        if (learner->snapshots[i].generation)
-            at = put_state(at, &learner->snapshots[i]);
+    *out = NULL;
+    *len = 0;
+    rv_buf_init(&bytes, RV_STORE_CHECKPOINT_MAX);
+    rv_buf_add(&bytes, &h, sizeof(h));
+    put_pages(&bytes, &pages, err, &rc);
+    for (int64_t g = learner->now.generation - RV_TENANT_LEARNER_SNAPSHOTS + 1; g <= learner->now.generation; g++) {
+        if (g < 1 || !rv_tenant_learner_has(learner, g))
+            continue;
+        put_state(&bytes, &learner->snapshots[g % RV_TENANT_LEARNER_SNAPSHOTS], &pages);
+        h.n_states++;
     }
-    h.hash = rv_str_map_hash(VERSION, bytes + sizeof(h), *len - sizeof(h));
-    memcpy(bytes, &h, sizeof(h));
+    h.n_pages = pages.n;
+    rv_free(pages.all);
+    if (!rc)
+        rc = rv_buf_status(&bytes, "a checkpoint", err);
+    if (rc) {
+        rv_buf_release(&bytes);
+        return rc;
+    }
+    h.hash = rv_str_map_hash(VERSION, bytes.data + sizeof(h), bytes.len - sizeof(h));
+    memcpy(bytes.data, &h, sizeof(h));
+    *out = rv_buf_take(&bytes, len);
     return RUVLLM_OK;
 }
 
@@ -131,8 +185,87 @@ static bool is_possible(const struct rv_tenant_state *s, int64_t n_pairs, int32_
            n_pairs <= rank;
 }
 
+/* The pages, for free_pages; fewer when it fails. */
+static ruvllm_status read_pages(struct pages *p, struct reader *r, int32_t n, int32_t n_dims, struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    p->all = n > 0 ? rv_calloc((size_t)n, sizeof(struct rv_memory_page *)) : NULL;
+    if (n > 0 && !p->all)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a checkpoint's pages");
+    for (; p->n < n && !rc; p->n++) {
+        int64_t len;
+
+        if (!take(r, &len, sizeof(len)) || len < 1 || (uint64_t)len > r->left)
+            return damaged(err);
+        rc = rv_memory_page_read(&p->all[p->n], n_dims, (struct rv_str){r->at, (size_t)len}, err);
+        r->at += len;
+        r->left -= (size_t)len;
+        if (!rc && !p->all[p->n])
+            return damaged(err);
+    }
+    return rc;
+}
+
+static void free_pages(struct pages *p)
+{
+    for (int32_t i = 0; i < p->n; i++)
+        rv_memory_page_unref(p->all[i]);
+    rv_free(p->all);
+}
+
+static struct rv_memory *more_of(struct rv_memory *memory)
+{
+    return memory ? rv_memory_ref(memory) : NULL;
+}
+
+/*
+ * A generation's memory: the one of the generation before it and the pages that are new, as it mostly is, or all of its
+ * pages in their order.
+ */
+static ruvllm_status read_memory(struct rv_tenant_learner *l, struct rv_tenant_state *s, struct reader *r,
+                                 const struct pages *p, struct ruvllm_error *err)
+{
+    const struct rv_tenant_state *before = &l->snapshots[(s->generation - 1) % RV_TENANT_LEARNER_SNAPSHOTS];
+    int32_t n_known, first = 0;
+    struct rv_memory_page *const *known =
+        rv_memory_pages(before->generation == s->generation - 1 ? before->memory : NULL, &n_known);
+    int64_t n;
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (!take(r, &n, sizeof(n)) || n < 0 || n > RV_MEMORY_MAX_KEYS || r->left / sizeof(int32_t) < (uint64_t)n)
+        return damaged(err);
+    while (first < n_known && first < n) {
+        int32_t number = -1;
+
+        memcpy(&number, r->at + (size_t)first * sizeof(number), sizeof(number));
+        if (number < 0 || number >= p->n || p->all[number] != known[first])
+            break;
+        first++;
+    }
+    s->memory = first > 0 && first == n_known ? more_of(before->memory) : NULL;
+    first = s->memory ? first : 0;
+    for (int64_t i = 0; i < n && !rc; i++) {
+        struct rv_memory *next;
+        int32_t number = -1;
+
+        (void)take(r, &number, sizeof(number));
+        if (number < 0 || number >= p->n)
+            return damaged(err);
+        if (i < first)
+            continue;
+        rc = rv_memory_extend(&next, s->memory, p->all[number], l->whitening, err);
+        if (rc)
+            return rc;
+        rv_memory_unref(s->memory);
+        s->memory = next;
+    }
+    return rc;
+}
+
 /* One generation into its place. */
-static ruvllm_status read_state(struct rv_tenant_learner *l, struct reader *r, struct ruvllm_error *err)
+static ruvllm_status read_state(struct rv_tenant_learner *l, struct reader *r, const struct pages *p,
+                                struct ruvllm_error *err)
 {
     int32_t n_dims = l->now.adapter.n_dims, rank = l->now.adapter.rank;
     struct rv_tenant_state numbers = {0}, *slot;
@@ -154,16 +287,20 @@ static ruvllm_status read_state(struct rv_tenant_learner *l, struct reader *r, s
         return damaged(err);
     memcpy(slot, &numbers, NUMBERS);
     slot->adapter.n_pairs = (int32_t)n_pairs;
-    return RUVLLM_OK;
+    return read_memory(l, slot, r, p, err);
 }
 
-static ruvllm_status read_states(struct rv_tenant_learner *l, struct reader *r, int32_t n, struct ruvllm_error *err)
+static ruvllm_status read_states(struct rv_tenant_learner *l, struct reader *r, const struct header *h,
+                                 struct ruvllm_error *err)
 {
+    struct pages pages = {0};
     int64_t newest = 0;
-    ruvllm_status rc = RUVLLM_OK;
+    int32_t n = h->n_states;
+    ruvllm_status rc = read_pages(&pages, r, h->n_pages, h->n_dims, err);
 
     for (int32_t i = 0; !rc && i < n; i++)
-        rc = read_state(l, r, err);
+        rc = read_state(l, r, &pages, err);
+    free_pages(&pages);
     for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++)
         newest = l->snapshots[i].generation > newest ? l->snapshots[i].generation : newest;
     /* Those that are kept are the last ones, without gaps. */
@@ -187,12 +324,12 @@ ruvllm_status rv_tenant_checkpoint_read(struct rv_tenant_learner **out, const vo
 
     *out = NULL;
     if (!take(&r, &h, sizeof(h)) || h.version != VERSION || h.n_dims != whitening->n_dims || h.rank != rank ||
-        h.numbers_bytes != NUMBERS || h.n_states < 1 || h.n_states > RV_TENANT_LEARNER_SNAPSHOTS ||
-        h.hash != rv_str_map_hash(VERSION, r.at, r.left))
+        h.numbers_bytes != NUMBERS || h.n_states < 1 || h.n_states > RV_TENANT_LEARNER_SNAPSHOTS || h.n_pages < 0 ||
+        h.n_pages > MAX_PAGES || h.hash != rv_str_map_hash(VERSION, r.at, r.left))
         return damaged(err);
     rc = rv_tenant_learner_new(out, whitening, rank, err);
     if (!rc)
-        rc = read_states(*out, &r, h.n_states, err);
+        rc = read_states(*out, &r, &h, err);
     if (rc) {
         rv_tenant_learner_free(*out);
         *out = NULL;

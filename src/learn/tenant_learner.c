@@ -10,12 +10,17 @@
 enum { VERSION = 1, HEADER_BYTES = 8, SCRATCH_ROWS = RV_HEAD_ADAPTER_MAX_RANK + 2 * RV_HEAD_ADAPTER_STEP_RANK };
 
 static const double REACH_UP = 0.012, REACH_DOWN = 0.024, LEAST_SHARE = 0.07, MAX_ODDS = 3;
+static const double SURPRISE = 1; // advantage of a bad vote, from which on it is remembered
+
+/* Of a bad answer's tokens those that had rivals: their odds go down to a quarter. */
+static const struct rv_memory_page_choice AGAINST = {.strength = -0.75f, .least = 0.1f, .most = 0.9f, .max_keys = 4};
 
 /* ---- states --------------------------------------------------------------------------------- */
 
 static void copy_state(struct rv_tenant_state *to, const struct rv_tenant_state *from)
 {
     struct rv_head_adapter adapter = to->adapter;
+    struct rv_memory *memory = to->memory;
     size_t n = (size_t)from->adapter.n_pairs * (size_t)from->adapter.n_dims;
 
     *to = *from;
@@ -23,6 +28,8 @@ static void copy_state(struct rv_tenant_state *to, const struct rv_tenant_state 
     to->adapter.b = adapter.b;
     memcpy(to->adapter.a, from->adapter.a, n * sizeof(float));
     memcpy(to->adapter.b, from->adapter.b, n * sizeof(float));
+    to->memory = from->memory ? rv_memory_ref(from->memory) : NULL;
+    rv_memory_unref(memory);
 }
 
 static struct rv_tenant_state *slot_of(struct rv_tenant_learner *l, int64_t generation)
@@ -101,9 +108,12 @@ void rv_tenant_learner_free(struct rv_tenant_learner *learner)
 {
     if (!learner)
         return;
-    for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++)
+    for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++) {
         rv_head_adapter_release(&learner->snapshots[i].adapter);
+        rv_memory_unref(learner->snapshots[i].memory);
+    }
     rv_head_adapter_release(&learner->now.adapter);
+    rv_memory_unref(learner->now.memory);
     rv_free(learner->scratch);
     rv_free(learner);
 }
@@ -146,7 +156,7 @@ static double reach_of(const struct rv_tenant_state *s, double advantage)
            advantage / 4;
 }
 
-static ruvllm_status allocate_vote(struct rv_tenant_vote *vote, int32_t n_dims, struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_init_vote(struct rv_tenant_vote *vote, int32_t n_dims, struct ruvllm_error *err)
 {
     size_t n = (size_t)n_dims * RV_HEAD_ADAPTER_STEP_RANK;
 
@@ -172,7 +182,7 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
 
     if (!(score >= 0 && score <= 1))
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "a score lies between 0 and 1, and is %g", score);
-    rc = allocate_vote(vote, trace->n_dims, err);
+    rc = rv_tenant_learner_init_vote(vote, trace->n_dims, err);
     if (rc)
         return rc;
     vote->score = score;
@@ -180,11 +190,17 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
     weigh_rows(trace, vote->advantage, share_of(&learner->now), weights);
     rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 2,
                          learner->scratch);
-    return RUVLLM_OK;
+    if (vote->advantage > -SURPRISE)
+        return RUVLLM_OK;
+    rc = rv_memory_page_add(&vote->keys, trace, &AGAINST, learner->whitening, learner->scratch, err);
+    if (rc)
+        rv_tenant_learner_release_vote(vote);
+    return rc;
 }
 
 void rv_tenant_learner_release_vote(struct rv_tenant_vote *vote)
 {
+    rv_memory_page_unref(vote->keys);
     rv_free(vote->memory);
     *vote = (struct rv_tenant_vote){0};
 }
@@ -226,7 +242,7 @@ ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out, int32_t n_
     n = (size_t)header[1] * (size_t)n_dims * sizeof(uint16_t);
     if (bytes.len != HEADER_BYTES + sizeof(double) + 2 * n)
         return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA, "an event of the log is cut short");
-    rc = allocate_vote(out, n_dims, err);
+    rc = rv_tenant_learner_init_vote(out, n_dims, err);
     if (rc)
         return rc;
     out->score = score;
@@ -239,22 +255,59 @@ ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out, int32_t n_
 
 /* ---- generations ---------------------------------------------------------------------------- */
 
+/* How the running picture of scores changes. */
+static void count_score(struct rv_tenant_state *s, double score)
+{
+    double rate = s->n_votes < 49 ? 1.0 / (double)(s->n_votes + 2) : 0.02, off = score - s->mean;
+
+    s->variance += rate * (off * off - s->variance);
+    s->mean += rate * off;
+    s->n_votes++;
+}
+
 ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                       struct ruvllm_error *err)
 {
     struct rv_tenant_state *s = &learner->now;
-    double rate = s->n_votes < 49 ? 1.0 / (double)(s->n_votes + 2) : 0.02, off = vote->score - s->mean;
+    struct rv_memory *memory = NULL;
     ruvllm_status rc = make_room(learner, err);
 
+    if (!rc && vote->keys)
+        rc = rv_memory_extend(&memory, s->memory, vote->keys, learner->whitening, err);
     if (rc)
         return rc;
-    s->variance += rate * (off * off - s->variance);
-    s->mean += rate * off;
-    s->n_votes++;
+    if (memory) {
+        rv_memory_unref(s->memory);
+        s->memory = memory;
+    }
+    if (vote->is_lesson)
+        s->n_lessons++;
+    else
+        count_score(s, vote->score);
     s->spent_kl += vote->step.kl;
     rv_head_adapter_fold(&s->adapter, &vote->step, 1.0f, learner->whitening, learner->scratch);
     next_generation(learner);
     return RUVLLM_OK;
+}
+
+ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct ruvllm_error *err)
+{
+    ruvllm_status rc = make_room(learner, err);
+
+    if (rc)
+        return rc;
+    learner->now.deep = deep;
+    next_generation(learner);
+    return RUVLLM_OK;
+}
+
+ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err)
+{
+    ruvllm_status rc = make_room(learner, err);
+
+    if (!rc)
+        next_generation(learner);
+    return rc;
 }
 
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation)
@@ -280,6 +333,10 @@ ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64
         learner->now.mean = 0.5;
         learner->now.variance = 0.05;
         learner->now.spent_kl = 0;
+        learner->now.deep = 0;
+        learner->now.n_lessons = 0;
+        rv_memory_unref(learner->now.memory);
+        learner->now.memory = NULL;
         rv_head_adapter_clear(&learner->now.adapter);
     } else {
         copy_state(&learner->now, slot_of(learner, generation));

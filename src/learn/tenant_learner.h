@@ -1,6 +1,7 @@
 /*
- * What one tenant's model has learned: a head adapter and the running picture of its votes. A state is the result of
- * the tenant's events in order, and of nothing else; applying the same events to an empty state gives the same bits.
+ * What one tenant's model has learned: a head adapter, a memory, and the running picture of its votes. A state is the
+ * result of the tenant's events in order, and of nothing else; applying the same events to an empty state gives the
+ * same bits.
  *
  * Every event makes a generation: 1, 2, 3, ... Going back to one is an event too.
  */
@@ -9,6 +10,7 @@
 
 #include "base/str.h"
 #include "learn/head_adapter.h"
+#include "learn/memory.h"
 #include "learn/trace.h"
 
 enum { RV_TENANT_LEARNER_SNAPSHOTS = 32 }; // generations that are kept in memory to go back to
@@ -20,8 +22,11 @@ struct rv_tenant_state {
     int64_t n_votes;
     double mean; // of scores, running
     double variance;
-    double spent_kl; // of all steps that are in it
+    double spent_kl;   // of all steps that are in it
+    int64_t deep;      // number of the deep run whose result answers below the head; 0: none
+    int64_t n_lessons; // corrections and pairs that are in it
     struct rv_head_adapter adapter;
+    struct rv_memory *memory; // a reference; NULL: nothing
 };
 
 struct rv_tenant_learner {
@@ -31,12 +36,14 @@ struct rv_tenant_learner {
     float *scratch;
 };
 
-/* What a vote would do: made without changing anything, kept in the log, then applied. */
+/* What a vote, or a lesson (lesson.h), would do: made without changing anything, kept in the log, then applied. */
 struct rv_tenant_vote {
+    bool is_lesson; // it has no score
     double score;
     double advantage;
     struct rv_head_step step;
-    uint16_t *memory; // of the step
+    uint16_t *memory;            // of the step
+    struct rv_memory_page *keys; // what it remembers; NULL: nothing
 };
 
 RV_CHECKED ruvllm_status rv_tenant_learner_new(struct rv_tenant_learner **out, const struct rv_whitening *whitening,
@@ -56,10 +63,14 @@ void rv_tenant_learner_resume(struct rv_tenant_learner *learner, int64_t generat
 /*
  * Weighs a score of 0 to 1 against the tenant's others (so floods of equal votes come to nothing) and makes the step.
  * How far it goes on the answer itself, in nats a token: the first vote 0.012 up or 0.024 down, the n-th 3 / (n + 3) of
- * that, but at least 7 %; and by the square of how surprising it is.
+ * that, but at least 7 %; and by the square of how surprising it is. A bad vote that is a surprise also remembers a
+ * few tokens that were not the only choice, as not to be chosen again there.
  */
 RV_CHECKED ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const struct rv_trace *trace,
                                                  double score, struct rv_tenant_vote *vote, struct ruvllm_error *err);
+/* Room for the step of a vote of that width; zeroes the rest. */
+RV_CHECKED ruvllm_status rv_tenant_learner_init_vote(struct rv_tenant_vote *vote, int32_t n_dims,
+                                                     struct ruvllm_error *err);
 void rv_tenant_learner_release_vote(struct rv_tenant_vote *vote);
 /* A vote as bytes of an event, and back. FORMAT for bytes that are none, or of another width. */
 RV_CHECKED ruvllm_status rv_tenant_learner_write_vote(const struct rv_tenant_vote *vote, int32_t n_dims,
@@ -70,6 +81,11 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
+/* The next generation, by a deep run's result; 0: none answers any more. */
+RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
+                                                    struct ruvllm_error *err);
+/* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
+RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
 RV_CHECKED ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64_t generation,
                                                    struct ruvllm_error *err);

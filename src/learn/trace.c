@@ -26,6 +26,7 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace");
     atomic_init(&t->n_refs, 1);
     t->id = id;
+    t->asked_last = -1;
     t->n_dims = n_dims;
     t->cap = max_tokens < RV_TRACE_MAX_ROWS ? max_tokens : RV_TRACE_MAX_ROWS;
     cap = (size_t)t->cap;
@@ -33,10 +34,11 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
     t->tenant = rv_strndup(tenant ? tenant : "", tenant ? strlen(tenant) : 0);
     t->tokens = rv_realloc_array(NULL, cap, sizeof(*t->tokens));
     t->logprobs = rv_realloc_array(NULL, cap, sizeof(*t->logprobs));
+    t->is_recalled = rv_calloc(cap ? cap : 1, sizeof(*t->is_recalled));
     t->states = rv_realloc_array(NULL, n, sizeof(*t->states));
     t->gradients = rv_realloc_array(NULL, n, sizeof(*t->gradients));
     t->probes = rv_realloc_array(NULL, n, sizeof(*t->probes));
-    if (!t->tenant || !t->tokens || !t->logprobs || !t->states || !t->gradients || !t->probes) {
+    if (!t->tenant || !t->tokens || !t->logprobs || !t->is_recalled || !t->states || !t->gradients || !t->probes) {
         rv_trace_unref(t);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace of %d tokens", (int)t->cap);
     }
@@ -44,13 +46,40 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
     return RUVLLM_OK;
 }
 
+ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32_t *tokens, int32_t n_tokens,
+                                  struct ruvllm_error *err)
+{
+    trace->n_prompt = n_tokens;
+    trace->asked_last = tokens[n_tokens - 1];
+    if (n_tokens > RV_TRACE_MAX_PROMPT)
+        return RUVLLM_OK;
+    trace->prompt = rv_realloc_array(NULL, (size_t)n_tokens, sizeof(*trace->prompt));
+    if (!trace->prompt)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace's question of %d tokens", (int)n_tokens);
+    memcpy(trace->prompt, tokens, (size_t)n_tokens * sizeof(*tokens));
+    return RUVLLM_OK;
+}
+
+int32_t rv_trace_last(const struct rv_trace *trace, int32_t row)
+{
+    return row > 0 ? trace->tokens[row - 1] : trace->asked_last;
+}
+
+struct rv_trace *rv_trace_ref(struct rv_trace *trace)
+{
+    atomic_fetch_add_explicit(&trace->n_refs, 1, memory_order_relaxed); // who adds one has one
+    return trace;
+}
+
 void rv_trace_unref(struct rv_trace *trace)
 {
     if (!trace || atomic_fetch_sub_explicit(&trace->n_refs, 1, memory_order_acq_rel) > 1)
         return;
     rv_free(trace->tenant);
+    rv_free(trace->prompt);
     rv_free(trace->tokens);
     rv_free(trace->logprobs);
+    rv_free(trace->is_recalled);
     rv_free(trace->states);
     rv_free(trace->gradients);
     rv_free(trace->probes);
@@ -59,9 +88,10 @@ void rv_trace_unref(struct rv_trace *trace)
 
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace)
 {
-    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float);
+    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float) + sizeof(bool);
 
-    return sizeof(*trace) + (uint64_t)trace->cap * row;
+    return sizeof(*trace) + (uint64_t)trace->cap * row +
+           (trace->prompt ? (uint64_t)trace->n_prompt * sizeof(*trace->prompt) : 0);
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */

@@ -13,17 +13,25 @@
 
 #include <stdatomic.h>
 
-enum { RV_TRACE_MAX_ROWS = 512 }; // of an answer: what comes later leaves no trace
+enum {
+    RV_TRACE_MAX_ROWS = 512,   // of an answer: what comes later leaves no trace
+    RV_TRACE_MAX_PROMPT = 8192 // tokens of a question that are kept for corrections
+};
 
 struct rv_trace {
     uint64_t id; // of the answer
     char *tenant;
     int64_t generation; // of what had been learned when it was answered
     int32_t n_dims;
+    int32_t n_prompt;   // tokens that were asked
+    int32_t *prompt;    // they; NULL: they were more than are kept
+    int32_t asked_last; // the last of them; -1: not told
+    bool has_adapters;  // it was answered with adapters that the request named
     int32_t n_rows;
     int32_t cap;
     int32_t *tokens;
-    float *logprobs;     // of the tokens, as they were drawn
+    float *logprobs;     // of the tokens, as the head had them
+    bool *is_recalled;   // of each: whether memory had a say in it
     uint16_t *states;    // n_rows of n_dims, bfloat16
     uint16_t *gradients; // likewise
     uint16_t *probes;    // likewise: of a token drawn from the same distribution, which says how far a change reaches
@@ -34,6 +42,12 @@ struct rv_trace {
 /* Room for an answer of up to max_tokens; one reference. */
 RV_CHECKED ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenant, int32_t n_dims,
                                       int32_t max_tokens, struct ruvllm_error *err);
+/* Keeps a copy of what was asked, 1 token or more, unless that is more than RV_TRACE_MAX_PROMPT. */
+RV_CHECKED ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32_t *tokens, int32_t n_tokens,
+                                             struct ruvllm_error *err);
+/* The token that was read when the one of a row was drawn; -1: not known. */
+int32_t rv_trace_last(const struct rv_trace *trace, int32_t row);
+struct rv_trace *rv_trace_ref(struct rv_trace *trace);
 void rv_trace_unref(struct rv_trace *trace);
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace);
 

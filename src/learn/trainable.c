@@ -13,6 +13,27 @@ uint32_t rv_trainable_all_parts(void)
            1u << RV_PART_GATE | 1u << RV_PART_UP | 1u << RV_PART_DOWN;
 }
 
+static const struct rv_gguf_tensor *matrix_at(const struct rv_trainable_shape *s, int32_t layer, int part)
+{
+    bool is_wanted = (s->parts >> part & 1) && rv_manifest_part_is_matrix((enum rv_part)part);
+
+    return is_wanted ? s->manifest->layers[layer][part] : NULL;
+}
+
+size_t rv_trainable_count(const struct rv_trainable_shape *shape)
+{
+    size_t n = 0;
+
+    for (int32_t layer = 0; layer < shape->hparams->n_layers; layer++) {
+        for (int part = 0; part < RV_N_PARTS; part++) {
+            const struct rv_gguf_tensor *w = matrix_at(shape, layer, part);
+
+            n += w ? (size_t)shape->rank * ((size_t)w->ne[0] + (size_t)w->ne[1]) : 0;
+        }
+    }
+    return n;
+}
+
 /* Ranks and widths; returns how many numbers there are. */
 static size_t measure(struct rv_trainable *t, const struct rv_trainable_shape *s)
 {
@@ -20,10 +41,10 @@ static size_t measure(struct rv_trainable *t, const struct rv_trainable_shape *s
 
     for (int32_t layer = 0; layer < t->n_layers; layer++) {
         for (int part = 0; part < RV_N_PARTS; part++) {
-            const struct rv_gguf_tensor *w = s->manifest->layers[layer][part];
+            const struct rv_gguf_tensor *w = matrix_at(s, layer, part);
             struct rv_trainable_pair *p = &t->layers[layer][part];
 
-            if (!w || !(s->parts >> part & 1) || !rv_manifest_part_is_matrix((enum rv_part)part))
+            if (!w)
                 continue;
             *p = (struct rv_trainable_pair){.rank = s->rank,
                                             .n_in = (int32_t)w->ne[0],

@@ -40,6 +40,8 @@ struct rv_trainable_shape {
 
 /* All seven projections, together or apart as the file has them. */
 uint32_t rv_trainable_all_parts(void);
+/* How many numbers such pairs have. */
+size_t rv_trainable_count(const struct rv_trainable_shape *shape);
 /* INVALID for a rank that is not 1 to RV_TRAINABLE_MAX_RANK or when no part is left. */
 RV_CHECKED ruvllm_status rv_trainable_init(struct rv_trainable *out, const struct rv_trainable_shape *shape,
                                            struct ruvllm_error *err);

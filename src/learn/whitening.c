@@ -129,19 +129,33 @@ void rv_whitening_release(struct rv_whitening *whitening)
     *whitening = (struct rv_whitening){0};
 }
 
-/* The ridge is a known share of the mean variance, which dividing gives back. */
-void rv_whitening_apply(const struct rv_whitening *whitening, float *row)
+/* row times the directions' sizes; the ridge is a known share of the mean variance, which dividing gives back. */
+static void resize(const struct rv_whitening *w, float *row, bool is_root)
 {
     const struct rv_vec_ops *ops = rv_vec_best();
-    const struct rv_whitening *w = whitening;
     size_t dims = (size_t)w->n_dims;
     float mean = w->ridge / (float)RIDGE;
     float rest = mean / (w->rest + w->ridge);
     float parts[RV_WHITENING_MAX_DIRECTIONS];
 
-    for (int32_t i = 0; i < w->n_directions; i++)
-        parts[i] = ops->dot(w->directions + (size_t)i * dims, row, dims) * (mean / (w->variances[i] + w->ridge) - rest);
+    rest = is_root ? sqrtf(rest) : rest;
+    for (int32_t i = 0; i < w->n_directions; i++) {
+        float size = mean / (w->variances[i] + w->ridge);
+
+        size = is_root ? sqrtf(size) : size;
+        parts[i] = ops->dot(w->directions + (size_t)i * dims, row, dims) * (size - rest);
+    }
     rv_vec_scale(row, rest, dims);
     for (int32_t i = 0; i < w->n_directions; i++)
         ops->add(row, w->directions + (size_t)i * dims, parts[i], dims);
+}
+
+void rv_whitening_apply(const struct rv_whitening *whitening, float *row)
+{
+    resize(whitening, row, false);
+}
+
+void rv_whitening_root(const struct rv_whitening *whitening, float *row)
+{
+    resize(whitening, row, true);
 }

@@ -19,6 +19,7 @@ struct rv_whitening {
     float *variances;  // of each, the largest first
     float rest;        // of every other direction
     float ridge;       // added to all: 2 % of the mean variance
+    float radius;      // of keys in whitened coordinates, see memory_radius.h; 0: not measured
 };
 
 /* `states` are n rows of n_dims; at least one, all finite (else INVALID). The same rows give the same bits. */
@@ -28,5 +29,7 @@ void rv_whitening_release(struct rv_whitening *whitening);
 
 /* row becomes row C^-1, with C normed to a mean variance of 1, so that ordinary directions keep their size. */
 void rv_whitening_apply(const struct rv_whitening *whitening, float *row);
+/* row becomes row C^-1/2: in these coordinates the model's states lie equally far in all directions. */
+void rv_whitening_root(const struct rv_whitening *whitening, float *row);
 
 #endif

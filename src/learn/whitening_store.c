@@ -16,9 +16,10 @@ struct header {
     int32_t n_directions;
     float rest;
     float ridge;
+    float radius;
 };
 
-enum { VERSION = 1 };
+enum { VERSION = 2 }; // 1 had no radius: it is measured anew
 
 static size_t bytes_of(int32_t n_dims, int32_t n_directions)
 {
@@ -38,11 +39,14 @@ static ruvllm_status unpack(const char *bytes, size_t len, int32_t n_dims, struc
 
     if (len >= sizeof(h))
         memcpy(&h, bytes, sizeof(h));
+    if (len >= sizeof(h) && h.version == 1)
+        return RUVLLM_OK;
     if (h.version != VERSION || h.n_dims != n_dims || h.n_directions < 1 ||
         h.n_directions > RV_WHITENING_MAX_DIRECTIONS || len != bytes_of(h.n_dims, h.n_directions))
         return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA,
                             "what the store has about the model's states is damaged or of another model");
-    *out = (struct rv_whitening){.n_dims = h.n_dims, .n_directions = h.n_directions, .rest = h.rest, .ridge = h.ridge};
+    *out = (struct rv_whitening){
+        .n_dims = h.n_dims, .n_directions = h.n_directions, .rest = h.rest, .ridge = h.ridge, .radius = h.radius};
     n = (size_t)h.n_directions * (size_t)h.n_dims;
     out->directions = rv_realloc_array(NULL, n, sizeof(float));
     out->variances = rv_realloc_array(NULL, (size_t)h.n_directions, sizeof(float));
@@ -81,8 +85,12 @@ ruvllm_status rv_whitening_store_save(struct ruvllm_store *store, const char *mo
                                       const struct rv_whitening *whitening, struct ruvllm_error *err)
 {
     const struct rv_whitening *w = whitening;
-    struct header h = {
-        .version = VERSION, .n_dims = w->n_dims, .n_directions = w->n_directions, .rest = w->rest, .ridge = w->ridge};
+    struct header h = {.version = VERSION,
+                       .n_dims = w->n_dims,
+                       .n_directions = w->n_directions,
+                       .rest = w->rest,
+                       .ridge = w->ridge,
+                       .radius = w->radius};
     struct rv_store_generation generation = {.kind = RV_STORE_GENERATION_IMPORT, .is_active = true};
     size_t n = (size_t)w->n_directions * (size_t)w->n_dims * sizeof(float), len = bytes_of(w->n_dims, w->n_directions);
     char *bytes;

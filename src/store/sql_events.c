@@ -33,9 +33,12 @@ static const char READ[] = "SELECT row, seq, " GIVEN " FROM event WHERE tenant =
 static const char READ_ALL[] = "SELECT row, seq, " GIVEN " FROM event WHERE row > $1 ORDER BY row LIMIT $2";
 static const char LAST[] = "SELECT last_seq FROM tenant_log WHERE tenant = $1";
 static const char ABOUT[] = "SELECT seq FROM event WHERE tenant = $1 AND response_id = $2 ORDER BY seq DESC LIMIT 1";
-static const char FORGET[] =
-    "UPDATE event SET is_forgotten = 1, prompt = '', answer = '', correction = '', reason = '',"
-    " result = $1, memory = $1, delta = $1 WHERE tenant = $2 AND seq = $3";
+#define EMPTY                                                                                                          \
+    "UPDATE event SET is_forgotten = 1, prompt = '', answer = '', correction = '', reason = '', result = $1,"          \
+    " memory = $1, delta = $1 WHERE tenant = $2"
+
+static const char FORGET[] = EMPTY " AND seq = $3";
+static const char FORGET_LATER[] = EMPTY " AND model = $3 AND seq > $4 AND kind = $5";
 static const char DROP[] = "DELETE FROM event WHERE row <= $1";
 static const char COUNT[] = "SELECT count(*) FROM event";
 
@@ -304,6 +307,22 @@ ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char *tenant, i
     if (!rc)
         rc = rv_sql_checkpoints_drop(db, tenant, seq, err); // what it came to is in them
     return rv_sql_db_end(db, rc, err);
+}
+
+ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *tenant, const char *model, int64_t after,
+                                         enum rv_store_event_kind kind, struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, FORGET_LATER, "forget what came of an event", err);
+
+    if (rc)
+        return rc;
+    rv_sql_statement_bind_blob(&s, NULL, 0);
+    rv_sql_statement_bind_text(&s, tenant);
+    rv_sql_statement_bind_text(&s, model);
+    rv_sql_statement_bind_int(&s, after);
+    rv_sql_statement_bind_int(&s, kind);
+    return rv_sql_statement_run(&s, err);
 }
 
 ruvllm_status rv_sql_events_drop(struct rv_store_db *db, int64_t to, struct ruvllm_error *err)

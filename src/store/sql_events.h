@@ -36,6 +36,9 @@ RV_CHECKED ruvllm_status rv_sql_events_about(struct rv_store_db *db, const char 
 /* Removes the texts and bytes of an event; its number, kind and time stay. */
 RV_CHECKED ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char *tenant, int64_t seq, bool *found,
                                               struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *tenant, const char *model,
+                                                    int64_t after, enum rv_store_event_kind kind,
+                                                    struct ruvllm_error *err);
 /* Removes the table's rows up to a number. */
 RV_CHECKED ruvllm_status rv_sql_events_drop(struct rv_store_db *db, int64_t to, struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_sql_events_count(struct rv_store_db *db, uint64_t *n, struct ruvllm_error *err);

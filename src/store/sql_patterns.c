@@ -11,6 +11,10 @@ static const char ADD[] = "INSERT INTO pattern (" COLUMNS ") VALUES ($1, $2, $3,
 static const char READ[] =
     "SELECT row, " COLUMNS " FROM pattern WHERE tenant = $1 AND model = $2 AND row > $3 ORDER BY row LIMIT $4";
 static const char DELETE[] = "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND ($3 = 0 OR row = $3)";
+/* Without that many rows there is no such row, and nothing compares with NULL. */
+static const char KEEP_NEWEST[] =
+    "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND row <= (SELECT row FROM pattern WHERE tenant = $1 AND "
+    "model = $2 ORDER BY row DESC LIMIT 1 OFFSET $3)";
 
 ruvllm_status rv_sql_patterns_add(struct rv_store_db *db, struct rv_store_pattern *pattern, struct ruvllm_error *err)
 {
@@ -112,6 +116,24 @@ ruvllm_status rv_sql_patterns_delete(struct rv_store_db *db, const char *tenant,
     rv_sql_statement_bind_text(&s, tenant);
     rv_sql_statement_bind_text(&s, model);
     rv_sql_statement_bind_int(&s, row);
+    rc = rv_sql_statement_run(&s, err);
+    if (!rc)
+        *n_deleted = (uint64_t)db->n_changed;
+    return rc;
+}
+
+ruvllm_status rv_sql_patterns_keep_newest(struct rv_store_db *db, const char *tenant, const char *model, size_t n,
+                                          uint64_t *n_deleted, struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, KEEP_NEWEST, "remove old patterns", err);
+
+    *n_deleted = 0;
+    if (rc)
+        return rc;
+    rv_sql_statement_bind_text(&s, tenant);
+    rv_sql_statement_bind_text(&s, model);
+    rv_sql_statement_bind_int(&s, (int64_t)n);
     rc = rv_sql_statement_run(&s, err);
     if (!rc)
         *n_deleted = (uint64_t)db->n_changed;

@@ -165,6 +165,20 @@ bool rv_store_events_are_spooled(struct ruvllm_store *store)
     return store->spool_path && !rv_store_events_stats(store, &stats, NULL) && stats.n_in_spool;
 }
 
+ruvllm_status rv_store_events_forget_later(struct ruvllm_store *store, const char *tenant, const char *model,
+                                           int64_t after, enum rv_store_event_kind kind, struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_store_name_tenant(tenant, err);
+
+    if (!rc)
+        rc = rv_store_name_text(model, RV_STORE_MODEL_MAX, "the name of the model", err);
+    if (rc)
+        return rc;
+    rc = rv_sql_events_forget_later(rv_store_lock(store), tenant, model ? model : "", after, kind, err);
+    rv_store_unlock(store);
+    return rc;
+}
+
 ruvllm_status rv_store_events_stats(struct ruvllm_store *store, struct rv_event_writer_stats *out,
                                     struct ruvllm_error *err)
 {

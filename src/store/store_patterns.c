@@ -48,6 +48,30 @@ ruvllm_status rv_store_patterns_add(struct ruvllm_store *store, struct rv_store_
     return rc;
 }
 
+ruvllm_status rv_store_patterns_add_all(struct ruvllm_store *store, struct rv_store_pattern *patterns, size_t n,
+                                        struct ruvllm_error *err)
+{
+    struct rv_store_db *db;
+    ruvllm_status rc = RUVLLM_OK;
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        rc = check_pattern(&patterns[i], err);
+        patterns[i].model = patterns[i].model ? patterns[i].model : "";
+        patterns[i].time_us = patterns[i].time_us ? patterns[i].time_us : rv_clock_unix_us();
+    }
+    if (rc)
+        return rv_fail_in(err, rc, "cannot add patterns");
+    db = rv_store_lock(store);
+    rc = rv_sql_db_begin(db, err);
+    if (!rc) {
+        for (size_t i = 0; i < n && !rc; i++)
+            rc = rv_sql_patterns_add(db, &patterns[i], err);
+        rc = rv_sql_db_end(db, rc, err);
+    }
+    rv_store_unlock(store);
+    return rc;
+}
+
 ruvllm_status rv_store_patterns_list(struct ruvllm_store *store, const char *tenant, const char *model, int64_t after,
                                      rv_store_patterns_fn fn, void *user, struct ruvllm_error *err)
 {
@@ -81,5 +105,20 @@ ruvllm_status rv_store_patterns_delete(struct ruvllm_store *store, const char *t
     rv_store_unlock(store);
     if (n_deleted)
         *n_deleted = n;
+    return rc;
+}
+
+ruvllm_status rv_store_patterns_keep_newest(struct ruvllm_store *store, const char *tenant, const char *model, size_t n,
+                                            uint64_t *n_deleted, struct ruvllm_error *err)
+{
+    uint64_t n_gone = 0;
+    ruvllm_status rc = check_names(tenant, model, err);
+
+    if (rc)
+        return rc;
+    rc = rv_sql_patterns_keep_newest(rv_store_lock(store), tenant, model ? model : "", n, &n_gone, err);
+    rv_store_unlock(store);
+    if (n_deleted)
+        *n_deleted = n_gone;
     return rc;
 }

@@ -10,6 +10,9 @@
 /* Fills in row, and time_us where it is 0. */
 RV_CHECKED ruvllm_status rv_store_patterns_add(struct ruvllm_store *store, struct rv_store_pattern *pattern,
                                                struct ruvllm_error *err);
+/* All of them, or none. */
+RV_CHECKED ruvllm_status rv_store_patterns_add_all(struct ruvllm_store *store, struct rv_store_pattern *patterns,
+                                                   size_t n, struct ruvllm_error *err);
 
 /* Borrowed for the call, which is made with nothing locked. False: no more of them. */
 typedef bool (*rv_store_patterns_fn)(void *user, const struct rv_store_pattern *pattern);
@@ -21,5 +24,9 @@ RV_CHECKED ruvllm_status rv_store_patterns_list(struct ruvllm_store *store, cons
 /* Removes one, or all for row 0. `n_deleted` may be NULL. */
 RV_CHECKED ruvllm_status rv_store_patterns_delete(struct ruvllm_store *store, const char *tenant, const char *model,
                                                   int64_t row, uint64_t *n_deleted, struct ruvllm_error *err);
+/* Removes all but the newest `n`. `n_deleted` may be NULL. */
+RV_CHECKED ruvllm_status rv_store_patterns_keep_newest(struct ruvllm_store *store, const char *tenant,
+                                                       const char *model, size_t n, uint64_t *n_deleted,
+                                                       struct ruvllm_error *err);
 
 #endif

@@ -33,6 +33,7 @@ struct rv_text_stream {
     char partial[4]; // start of a character
     size_t partial_len;
     bool strips_space;
+    bool shows_control;
     bool stopped;
 };
 
@@ -114,6 +115,11 @@ void rv_text_stream_free(struct rv_text_stream *stream)
 void rv_text_stream_begin_text(struct rv_text_stream *stream)
 {
     stream->strips_space = rv_vocab_adds_space(stream->vocab);
+}
+
+void rv_text_stream_show_control(struct rv_text_stream *stream)
+{
+    stream->shows_control = true;
 }
 
 ruvllm_status rv_text_stream_reserve(struct rv_text_stream *stream, size_t n_tokens, struct ruvllm_error *err)
@@ -224,7 +230,7 @@ ruvllm_status rv_text_stream_push(struct rv_text_stream *stream, int32_t token, 
     *stopped = stream->stopped;
     if (token < 0 || (size_t)token >= rv_vocab_n_tokens(stream->vocab))
         return rv_fail(err, RUVLLM_INVALID, "token %d is not in the vocabulary", (int)token);
-    bytes = rv_vocab_piece(stream->vocab, token, false);
+    bytes = rv_vocab_piece(stream->vocab, token, stream->shows_control);
     restore(stream);
     if (stream->strips_space && bytes.len > 0) {
         if (bytes.data[0] == ' ') {

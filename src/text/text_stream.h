@@ -22,6 +22,8 @@ void rv_text_stream_free(struct rv_text_stream *stream);
  * puts before the first word is left out, as rv_vocab_decode does. Call it before the first push.
  */
 void rv_text_stream_begin_text(struct rv_text_stream *stream);
+/* From now on control tokens show their names. */
+void rv_text_stream_show_control(struct rv_text_stream *stream);
 /* Reserves room so that pushing up to n_tokens tokens allocates nothing. */
 RV_CHECKED ruvllm_status rv_text_stream_reserve(struct rv_text_stream *stream, size_t n_tokens,
                                                 struct ruvllm_error *err);

@@ -2,6 +2,8 @@
 #include "ruvllm_adapter.h"
 #include "ruvllm_kernels.h"
 #include "ruvllm_learn.h"
+#include "ruvllm_learn_log.h"
+#include "ruvllm_sona.h"
 #include "ruvllm_store.h"
 
 #include "ruvllm_hub.h"
@@ -35,6 +37,13 @@ typedef char models_entry_starts_with_its_size[offsetof(struct ruvllm_models_ent
 typedef char learn_params_start_with_their_size[offsetof(struct ruvllm_learn_params, struct_size) == 0 ? 1 : -1];
 typedef char feedback_result_starts_with_its_size[offsetof(struct ruvllm_feedback_result, struct_size) == 0 ? 1 : -1];
 typedef char learned_info_starts_with_its_size[offsetof(struct ruvllm_learned_info, struct_size) == 0 ? 1 : -1];
+typedef char learned_event_starts_with_its_size[offsetof(struct ruvllm_learned_event, struct_size) == 0 ? 1 : -1];
+typedef char microlora_config_starts_with_its_size[offsetof(struct ruvllm_microlora_config, struct_size) == 0 ? 1 : -1];
+typedef char
+    microlora_feedback_starts_with_its_size[offsetof(struct ruvllm_microlora_feedback, struct_size) == 0 ? 1 : -1];
+typedef char microlora_stats_start_with_their_size[offsetof(struct ruvllm_microlora_stats, struct_size) == 0 ? 1 : -1];
+typedef char ewc_state_starts_with_its_size[offsetof(struct ruvllm_ewc_state, struct_size) == 0 ? 1 : -1];
+typedef char pattern_starts_with_its_size[offsetof(struct ruvllm_pattern, struct_size) == 0 ? 1 : -1];
 typedef char quantize_params_start_with_their_size[offsetof(struct ruvllm_quantize_params, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);

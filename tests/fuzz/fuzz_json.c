@@ -7,6 +7,7 @@
 #include "server/api/api_adapter.h"
 #include "server/api/api_json.h"
 #include "server/api/api_learning.h"
+#include "server/api/api_learning_log.h"
 #include "server/api/api_request.h"
 
 #include <string.h>
@@ -267,6 +268,30 @@ static void check_rollback(const char *body, size_t len)
         RV_ASSERT(rollback.generation >= 0);
 }
 
+static void check_pause(const char *body, size_t len)
+{
+    struct rv_api_learning_wish wish;
+    struct rv_api_error err;
+    ruvllm_status rc = rv_api_learning_log_parse_pause(body, len, &wish, &err);
+
+    if (rc)
+        check_refusal(rc, &err);
+    else
+        RV_ASSERT(wish.event == 0);
+}
+
+static void check_forget(const char *body, size_t len)
+{
+    struct rv_api_learning_wish wish;
+    struct rv_api_error err;
+    ruvllm_status rc = rv_api_learning_log_parse_forget(body, len, &wish, &err);
+
+    if (rc)
+        check_refusal(rc, &err);
+    else
+        RV_ASSERT(wish.event > 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rv_api_request *request;
@@ -281,6 +306,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (data[0] == 'v' || data[0] == 'r') {
         (data[0] == 'v' ? check_feedback : check_rollback)((const char *)data + 1, size - 1);
+        return 0;
+    }
+    if (data[0] == 'p' || data[0] == 'f') {
+        (data[0] == 'p' ? check_pause : check_forget)((const char *)data + 1, size - 1);
         return 0;
     }
     rc = rv_api_request_parse((enum rv_api_kind)(data[0] % (RV_API_TEMPLATE + 1)), (const char *)data + 1, size - 1,

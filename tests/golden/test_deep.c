@@ -231,6 +231,124 @@ static void a_vote_against_makes_an_answer_less_likely(void **state)
     rv_backward_free(backward);
 }
 
+/* Sums of -log p of samples' tokens, by what was learned or by the frozen model. */
+static void measure(const struct rv_deep_sample *samples, int n, const struct rv_trainable *trainable, double *out)
+{
+    struct rv_backward_config config = {
+        .hparams = &f.hparams, .manifest = &f.manifest, .team = f.team, .max_columns = 128};
+    struct rv_backward_result result;
+    struct rv_backward *backward;
+
+    assert_ok(rv_backward_new(&backward, &config, err));
+    for (int i = 0; i < n; i++) {
+        struct rv_backward_sequence q = {.tokens = samples[i].tokens, .n = samples[i].n, .weights = f.weights};
+
+        assert_ok(rv_backward_run(backward, trainable, &q, 1, false, &result, err));
+        out[i] = result.nll;
+    }
+    rv_backward_free(backward);
+}
+
+static void a_preferred_answer_wins_over_the_rejected_one(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_sample rejected[4], chosen[4];
+    double before[2][4], after[2][4];
+    struct rv_deep_result result;
+    struct watch w = {.stop_after = INT32_MAX};
+    struct rv_deep *d;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        rejected[i] = f.samples[2 * i + 1];
+        chosen[i] = f.samples[2 * i];
+        chosen[i].rejected = &rejected[i];
+    }
+    c.held_out = 0;
+    c.n_epochs = 12;
+    c.on_progress = watch_step;
+    c.user = &w;
+    assert_ok(rv_deep_open(&d, &c, chosen, 4, err));
+    measure(chosen, 4, NULL, before[0]);
+    measure(rejected, 4, NULL, before[1]);
+    assert_ok(rv_deep_run(d, &result, err));
+    measure(chosen, 4, rv_deep_trainable(d), after[0]);
+    measure(rejected, 4, rv_deep_trainable(d), after[1]);
+    print_message("DPO %.4f -> %.4f\n", w.first, w.last);
+    assert_true(fabs(w.first - log(2)) < 1e-4); // nothing is preferred yet
+    assert_true(w.last < 0.5 * w.first);
+    for (int i = 0; i < 4; i++)
+        assert_true(after[1][i] - before[1][i] > after[0][i] - before[0][i] + 2); // nats of margin
+    rv_deep_close(d);
+}
+
+static void votes_by_kto_move_both_ways_and_then_stop(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_sample votes[4];
+    float down[SAMPLE];
+    double before[4], after[4];
+    struct rv_deep_result result;
+    struct rv_deep *d;
+
+    (void)state;
+    for (int i = 0; i < SAMPLE; i++)
+        down[i] = -1.0f;
+    for (int i = 0; i < 4; i++) {
+        votes[i] = f.samples[i];
+        votes[i].is_vote = true;
+        votes[i].weights = i % 2 ? down : f.weights;
+    }
+    c.has_kto = true;
+    c.held_out = 0;
+    c.n_epochs = 60;
+    assert_ok(rv_deep_open(&d, &c, votes, 4, err));
+    measure(votes, 4, NULL, before);
+    assert_ok(rv_deep_run(d, &result, err));
+    measure(votes, 4, rv_deep_trainable(d), after);
+    for (int i = 0; i < 4; i++) {
+        double moved = (after[i] - before[i]) * (i % 2 ? 1 : -1);
+
+        print_message("vote %d moved %.1f nats\n", i, moved);
+        assert_true(moved > 5 && moved < 400); // what is decided has no slope left: unlearning does not run away
+    }
+    rv_deep_close(d);
+}
+
+static void what_moves_the_guard_too_far_is_no_result(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_result loose, tight;
+
+    (void)state;
+    for (int i = 0; i < N_ANCHORS; i += 2)
+        f.samples[N_SAMPLES + i].is_guard = true;
+    c.kl_weight = 1e-6f;
+    loose = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    assert_true(loose.best_epoch >= 0 && loose.guard_kl > 0 && loose.anchor_kl > 0);
+    c.max_guard_kl = (float)(loose.guard_kl / 1000);
+    tight = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    assert_true(tight.best_epoch == -1 && tight.held_out_after == tight.held_out_before && tight.guard_kl == 0);
+    for (int i = 0; i < N_ANCHORS; i++)
+        f.samples[N_SAMPLES + i].is_guard = false;
+}
+
+static void a_run_can_begin_where_another_ended(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_result first, second;
+    float *values;
+
+    (void)state;
+    c.n_epochs = 2;
+    first = train(&c, N_SAMPLES, &values);
+    c.start = values;
+    second = train(&c, N_SAMPLES, NULL);
+    assert_true(fabs(second.held_out_before - first.held_out_after) < 1e-9);
+    assert_true(second.held_out_after < first.held_out_after);
+    free(values);
+}
+
 static void a_stopped_run_goes_on_to_the_same_end(void **state)
 {
     struct rv_deep_config c = config_of();
@@ -295,6 +413,10 @@ int main(void)
         cmocka_unit_test(without_steps_nothing_is_gained),
         cmocka_unit_test(a_pull_to_the_center_keeps_values_near_it),
         cmocka_unit_test(a_vote_against_makes_an_answer_less_likely),
+        cmocka_unit_test(a_preferred_answer_wins_over_the_rejected_one),
+        cmocka_unit_test(votes_by_kto_move_both_ways_and_then_stop),
+        cmocka_unit_test(what_moves_the_guard_too_far_is_no_result),
+        cmocka_unit_test(a_run_can_begin_where_another_ended),
         cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
         cmocka_unit_test(what_cannot_be_trained_on_is_named),
     };

@@ -200,7 +200,7 @@ if (!realUrl) {
         });
 
         test("a vote is sent for the answer, told, kept over a reload, and taken back", async () => {
-            stub.reset({ learns: true });
+            stub.reset({ learns: true, keepsLog: false });
             await page.reload();
             await ready();
             await ask("one");
@@ -214,8 +214,61 @@ if (!realUrl) {
             assert.equal(await bad.getAttribute("aria-pressed"), "true");
             await answers().last().getByRole("button", { name: "Undo" }).click();
             await page.waitForFunction(() => document.querySelector(".vote-note").textContent === "");
-            assert.deepEqual(stub.votes[1], { model: "stub-small", generation: 0 });
+            assert.deepEqual(stub.votes[1], { model: "stub-small", generation: 0, what: "rollback" });
             assert.equal(await bad.getAttribute("aria-pressed"), "false");
+        });
+
+        test("a server with a log forgets the one vote that is taken back", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            await ask("two");
+            await answers().first().getByLabel("Good answer: more like this").click();
+            await answers().last().getByLabel("Bad answer: less like this").click();
+            await answers().last().locator(".vote-note", { hasText: "generation 2" }).waitFor();
+            await answers().first().getByRole("button", { name: "Undo" }).click();
+            await answers().first().locator(".vote-note:empty").waitFor({ state: "attached" });
+            assert.deepEqual(stub.votes[2], { model: "stub-small", event: 1, what: "forget" });
+            assert.equal(await answers().last().locator(".vote-note").textContent(), "Learned: generation 2");
+        });
+
+        test("an answer is corrected, shows the better words, and has its own back", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            await answers().last().getByLabel("Correct this answer").click();
+            assert.equal(await page.inputValue("textarea.edit"), "The stub says **hello**.");
+            await page.keyboard.press("Escape");
+            assert.equal(await lastAnswer().isVisible(), true);
+            await answers().last().getByLabel("Correct this answer").click();
+            await page.fill("textarea.edit", "Say *good day*.");
+            await page.getByRole("button", { name: "Teach this" }).click();
+            await page.locator(".vote-note", { hasText: "generation 1" }).waitFor();
+            assert.deepEqual(stub.votes, [{ response_id: "chatcmpl-1", correction: "Say *good day*." }]);
+            assert.equal(await lastAnswer().textContent(), "Say good day.");
+            await page.reload();
+            await ready();
+            assert.equal(await lastAnswer().textContent(), "Say good day.");
+            await ask("two");
+            assert.equal(stub.chats.at(-1).messages[1].content, "Say *good day*."); // goes on from there
+            await answers().first().getByRole("button", { name: "Undo" }).click();
+            await answers().first().locator(".body", { hasText: "The stub says hello." }).waitFor();
+            assert.deepEqual(stub.votes[1], { model: "stub-small", event: 1, what: "forget" });
+        });
+
+        test("a correction that is refused leaves the answer as it was", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            stub.paused = true;
+            await answers().last().getByLabel("Correct this answer").click();
+            await page.fill("textarea.edit", "Better.");
+            await page.press("textarea.edit", "Enter");
+            await page.locator(".vote-note", { hasText: "paused" }).waitFor();
+            assert.equal(await lastAnswer().textContent(), "The stub says hello.");
         });
 
         test("a vote that is refused says why", async () => {
@@ -367,6 +420,138 @@ if (!realUrl) {
             await page.waitForSelector("#local-only:not([hidden])");
             await ask("one");
             assert.equal("session" in stub.chats[0], false);
+        });
+    });
+
+    /* ---- what was learned ---- */
+
+    describe("the panel of what was learned", () => {
+        const events = () => page.locator("#learned-events .event");
+        const openPanel = async () => {
+            await page.click("#learned-open");
+            await page.waitForSelector("#learned:not(.busy) #learned-facts dd");
+        };
+        const say = (...scores) => scores.forEach((score) => stub.addEvent({ kind: "vote", score, gain: 0.1, kl: 0.01 }));
+        const settled = () => page.waitForSelector("#learned:not(.busy)");
+
+        beforeEach(async () => {
+            stub.reset({ learns: true });
+            await openPage();
+            await ready();
+        });
+        afterEach(closePage);
+
+        test("is offered where the server learns, and nowhere else", async () => {
+            assert.equal(await page.locator("#learned-open").isVisible(), true);
+            stub.behaviour.learns = false;
+            await page.reload();
+            await ready();
+            await page.waitForTimeout(50);
+            assert.equal(await page.locator("#learned-open").isVisible(), false);
+        });
+
+        test("says that nothing was learned yet", async () => {
+            await openPanel();
+            assert.match(await page.textContent("#learned-none"), /^Nothing yet/);
+            assert.equal(await page.locator("#learned-chart").isVisible(), false);
+            assert.equal(await page.locator("#learned-export").isDisabled(), true);
+        });
+
+        test("has a timeline and a chart of what came of each vote", async () => {
+            say(1, 0, 1);
+            await openPanel();
+            assert.equal(await events().count(), 3);
+            assert.match(await events().first().textContent(), /^Good answer3now.*gained 0\.1 · moved 0\.01/);
+            assert.match(await events().nth(1).textContent(), /^Bad answer2/);
+            assert.equal(await page.locator(".chart .gain").count(), 3);
+            assert.equal(await page.locator("#learned-facts dd").first().textContent(), "3");
+        });
+
+        test("goes back to a generation, and marks what that undid", async () => {
+            say(1, 0, 1);
+            await openPanel();
+            await events().nth(2).getByRole("button", { name: "Back to here" }).click();
+            await events().filter({ hasText: "Back to generation 1" }).waitFor();
+            assert.deepEqual(stub.votes, [{ model: "stub-small", generation: 1, what: "rollback" }]);
+            assert.equal(await page.locator("#learned-events .undone").count(), 2);
+            assert.equal(await page.locator(".chart .way-back").count(), 1);
+            await page.click("#learned-reset");
+            await events().filter({ hasText: "Back to the model as it came" }).waitFor();
+            assert.equal(await page.locator("#learned-events .undone").count(), 4);
+        });
+
+        test("forgets one piece of feedback after asking", async () => {
+            say(1, 0);
+            await openPanel();
+            await events().nth(1).getByRole("button", { name: "Forget this" }).click();
+            await page.click("#confirm-no");
+            assert.deepEqual(stub.votes, []);
+            await events().nth(1).getByRole("button", { name: "Forget this" }).click();
+            assert.match(await page.textContent("#confirm-text"), /cannot be undone/);
+            await page.click("#confirm-yes");
+            await events().filter({ hasText: "Forgotten" }).waitFor();
+            assert.deepEqual(stub.votes, [{ model: "stub-small", event: 1, what: "forget" }]);
+            assert.equal(await events().nth(1).getByRole("button").count(), 0);
+        });
+
+        test("what is forgotten there is no longer shown on its answer", async () => {
+            await ask("one");
+            await answers().last().getByLabel("Good answer: more like this").click();
+            await page.locator(".vote-note", { hasText: "generation 1" }).waitFor();
+            await openPanel();
+            await events().first().getByRole("button", { name: "Forget this" }).click();
+            await page.click("#confirm-yes");
+            await events().filter({ hasText: "Forgotten" }).waitFor();
+            await page.keyboard.press("Escape");
+            assert.equal(await page.textContent(".vote-note"), "");
+        });
+
+        test("pauses, goes on, and takes what was learned along", async () => {
+            say(1, 1);
+            await openPanel();
+            await page.click("#learned-pause");
+            await page.getByRole("button", { name: "Go on learning" }).waitFor();
+            assert.equal(stub.paused, true);
+            await settled();
+            await page.click("#learned-pause");
+            await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+            assert.equal(stub.paused, false);
+            await settled();
+            const [download] = await Promise.all([page.waitForEvent("download"), page.click("#learned-export")]);
+            assert.equal(download.suggestedFilename(), "stub-small-learned.gguf");
+            assert.equal(readFileSync(await download.path(), "utf8"), "GGUF of the stub");
+        });
+
+        test("long histories come in pages", async () => {
+            say(...Array.from({ length: 120 }, (_, i) => i % 2));
+            await openPanel();
+            assert.equal(await events().count(), 50);
+            await page.click("#learned-more");
+            await page.waitForFunction(() => document.querySelectorAll("#learned-events .event").length === 100);
+            await settled();
+            await page.click("#learned-more");
+            await page.waitForFunction(() => document.querySelectorAll("#learned-events .event").length === 120);
+            assert.equal(await page.locator("#learned-more").isVisible(), false);
+        });
+
+        test("words of a correction are shown as they were written", async () => {
+            stub.addEvent({ kind: "correction", score: 1, gain: 0.1, kl: 0.01, correction: "<b>no</b> *stars*" });
+            await openPanel();
+            assert.equal(await page.textContent("#learned-events .words"), "<b>no</b> *stars*");
+            assert.equal(await page.locator("#learned-events .words *").count(), 0);
+        });
+
+        test("a server without a log has no timeline, and trouble is told", async () => {
+            stub.behaviour.keepsLog = false;
+            await openPanel();
+            assert.match(await page.textContent("#learned-none"), /keeps no log/);
+            say(1);
+            await page.keyboard.press("Escape");
+            await openPanel();
+            stub.behaviour.learns = false;
+            await page.click("#learned-reset");
+            await page.waitForSelector("#learned-trouble:not([hidden])");
+            assert.match(await page.textContent("#learned-trouble"), /does not learn/);
         });
     });
 
@@ -871,7 +1056,7 @@ if (!realUrl) {
             stub.reset();
             await openPage();
             const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-            assert.ok(bytes < 112640, `${bytes} bytes`);
+            assert.ok(bytes < 139264, `${bytes} bytes`);
         });
     });
 }

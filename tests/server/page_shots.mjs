@@ -2,7 +2,8 @@
 //
 //     RUVLLM_SERVER_URL=http://127.0.0.1:8080/ node page_shots.mjs [folder]
 //
-// RUVLLM_SERVER_KEY is the server's key, if it wants one. The model must be one that can chat; TinyLlama will do.
+// RUVLLM_SERVER_KEY is the server's key, if it wants one. The model must be one that can chat; TinyLlama will do. A server
+// that learns is voted on, and what it learned is in two more pictures.
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -23,6 +24,11 @@ const SHOTS = [
         isMobile: true,
         hasTouch: true,
     },
+];
+
+const LEARNED_SHOTS = [
+    { name: "page-learned.png", colorScheme: "light", viewport: { width: 1100, height: 900 } },
+    { name: "page-learned-dark.png", colorScheme: "dark", viewport: { width: 1100, height: 900 } },
 ];
 
 const url = process.env.RUVLLM_SERVER_URL;
@@ -58,17 +64,45 @@ async function converse(browser) {
         await page.keyboard.press("Control+k");
         for (const question of chat) await ask(page, question);
     }
+    const learns = await page.isVisible("#learned-open");
+    if (learns) await teach(page);
     const state = await context.storageState();
     await context.close();
-    return state;
+    return { state, learns };
 }
 
-async function shoot(browser, storageState, { name, ...options }) {
+/* Judges answers to the last question again and again, and goes back once. */
+async function teach(page) {
+    const labels = ["Bad answer: less like this", "Good answer: more like this"];
+    for (let i = 0; i < 14; i++) {
+        await page.locator(".answer").last().getByLabel(labels[i % 3 === 0 ? 1 : 0]).click();
+        await page.locator(".answer").last().locator(".vote-note", { hasText: "generation" }).waitFor();
+        if (i === 7) await goBack(page);
+        await page.locator(".answer").last().getByLabel("Regenerate this answer").click();
+        await page.waitForSelector("#stop:not([hidden])");
+        await page.waitForSelector("#send:not([hidden])");
+    }
+    await page.locator(".answer").last().getByLabel(labels[1]).click();
+    await page.locator(".answer").last().locator(".vote-note", { hasText: "generation" }).waitFor();
+}
+
+async function goBack(page) {
+    await page.click("#learned-open");
+    await page.locator(".event").nth(2).getByRole("button", { name: "Back to here" }).click();
+    await page.locator(".event", { hasText: "Back to generation" }).waitFor();
+    await page.keyboard.press("Escape");
+}
+
+async function shoot(browser, storageState, { name, ...options }, showsLearned) {
     const context = await browser.newContext({ storageState, ...options });
     const page = await context.newPage();
     await page.goto(url);
     await page.waitForSelector("#model:not([disabled])");
     await page.waitForSelector(".message.answer");
+    if (showsLearned) {
+        await page.click("#learned-open");
+        await page.waitForSelector(".chart");
+    }
     await page.evaluate(() => document.fonts.ready);
     await page.screenshot({ path: join(folder, name) });
     await context.close();
@@ -80,8 +114,9 @@ const browser = await chromium.launch({
     args: ["--no-sandbox", "--disable-background-networking"],
 });
 try {
-    const state = await converse(browser);
-    for (const shot of SHOTS) await shoot(browser, state, shot);
+    const { state, learns } = await converse(browser);
+    for (const shot of SHOTS) await shoot(browser, state, shot, false);
+    for (const shot of learns ? LEARNED_SHOTS : []) await shoot(browser, state, shot, true);
 } finally {
     await browser.close();
 }

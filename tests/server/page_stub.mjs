@@ -30,6 +30,7 @@ export const DEFAULTS = {
     keepsSessions: true,
     context: 4096,
     learns: false,
+    keepsLog: true, // of feedback
 };
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -63,7 +64,9 @@ class Stub {
         this.chats = []; // bodies of the chat requests
         this.sessions = new Map();
         this.n_aborted = 0;
-        this.votes = []; // bodies of feedback and rollbacks
+        this.votes = []; // bodies of feedback and what else was asked of learning
+        this.events = []; // of the log, oldest first
+        this.paused = false;
     }
 
     json(response, status, value, headers = {}) {
@@ -89,16 +92,77 @@ class Stub {
         if (path.startsWith("/v1/sessions"))
             return this.serveSessions(request.method, path.slice("/v1/sessions".length), response);
         if (path === "/v1/chat/completions") return this.serveChat(JSON.parse(await bodyOf(request)), response);
-        if (path === "/v1/feedback" || path === "/v1/learning/rollback")
-            return this.serveLearning(JSON.parse(await bodyOf(request)), response);
+        if (path === "/v1/feedback") return this.serveFeedback(JSON.parse(await bodyOf(request)), response);
+        if (path.startsWith("/v1/learning")) return this.serveLearning(request, response);
         return this.fail(response, 404, "no such route");
     }
 
-    serveLearning(body, response) {
+    /* A new event of the log, of which `more` is known. */
+    addEvent(more) {
+        const sequence = this.events.length + 1;
+        const unknown = { score: null, advantage: null, kl: null, gain: null };
+        const texts = { prompt: null, answer: null, correction: null, reason: null };
+        const created = 1763200000 + 60 * sequence;
+        this.events.push({
+            ...{ object: "learning.event", sequence, generation: sequence, about: sequence - 1, created },
+            ...{ forgotten: false, ...unknown, ...texts, ...more },
+        });
+        return sequence;
+    }
+
+    serveFeedback(body, response) {
         if (!this.behaviour.learns) return this.fail(response, 501, "this server does not learn");
+        if (this.paused) return this.fail(response, 409, "learning is paused for this tenant");
         if (body.response_id?.endsWith("gone")) return this.fail(response, 404, "the answer is too old to learn from");
         this.votes.push(body);
-        this.json(response, 200, { object: "feedback", generation: this.votes.length });
+        const { score = 1, correction } = body;
+        const sequence = this.addEvent({
+            ...{ kind: correction ? "correction" : "vote", score, advantage: score * 2 - 1, correction },
+            ...{ gain: 0.16 / (1 + this.events.length / 4), kl: 0.012 / (1 + this.events.length / 4) },
+        });
+        const result = { object: "feedback", generation: sequence };
+        this.json(response, 200, this.behaviour.keepsLog ? { ...result, sequence } : { ...result, sequence: 0 });
+    }
+
+    async serveLearning(request, response) {
+        const { pathname, searchParams } = new URL(request.url, "http://stub");
+        const what = pathname.slice("/v1/learning".length + 1);
+        if (what === "") return this.serveLearned(response);
+        if (!this.behaviour.learns) return this.fail(response, 501, "this server does not learn");
+        if (what === "history") return this.serveHistory(searchParams, response);
+        if (what === "export") {
+            response.writeHead(200, { "Content-Type": "application/octet-stream" });
+            return response.end("GGUF of the stub");
+        }
+        const body = JSON.parse(await bodyOf(request));
+        this.votes.push({ ...body, what });
+        if (what === "pause" || what === "resume") this.paused = what === "pause";
+        if (what === "rollback") this.addEvent({ kind: "rollback", about: body.generation });
+        if (what === "forget") {
+            const event = this.events[body.event - 1];
+            if (!event || event.forgotten) return this.fail(response, 404, "there is no such event");
+            Object.assign(event, { forgotten: true, generation: null, gain: null, kl: null, correction: null });
+        }
+        this.json(response, 200, { object: `learning.${what}`, generation: this.events.length });
+    }
+
+    serveLearned(response) {
+        const votes = this.events.filter(({ kind, forgotten }) => kind === "vote" && !forgotten);
+        const data = ["stub-small", "stub-large"].map((model) => ({
+            ...{ object: "learning", model, learning: this.behaviour.learns, generation: this.events.length },
+            ...{ votes: votes.length, mean_score: 0.5, oldest_generation: Math.max(1, this.events.length - 31) },
+            ...{ spent_kl: votes.reduce((sum, { kl }) => sum + kl, 0), paused: this.paused },
+        }));
+        this.json(response, 200, { object: "list", data });
+    }
+
+    serveHistory(query, response) {
+        if (!this.behaviour.keepsLog) return this.fail(response, 501, "without a store there is no log");
+        const before = Number(query.get("before") ?? Infinity);
+        const older = this.events.filter(({ sequence }) => sequence < before).reverse();
+        const data = older.slice(0, Number(query.get("limit")));
+        const next = data.length < older.length ? data.at(-1).sequence : null;
+        this.json(response, 200, { object: "list", model: query.get("model"), data, has_more: next !== null, next });
     }
 
     serveFile(path, response) {

@@ -13,7 +13,7 @@ export function skip(why) {
 }
 
 const deps = process.env.RUVLLM_DEPS_DIR ?? "";
-const modules = join(deps, "node", "node_modules");
+export const modules = join(deps, "node", "node_modules");
 const data = join(process.env.RUVLLM_TEST_DATA ?? "", "models");
 
 export const program = process.env.RUVLLM ?? "";

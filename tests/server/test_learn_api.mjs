@@ -19,10 +19,12 @@ function key(...more) {
     return JSON.parse(run.stdout).key;
 }
 
-let server, anna, bert, admin;
+let server, anna, bert, carl, dora, admin;
 before(async () => {
     anna = key("--tenant", "anna");
     bert = key("--tenant", "bert");
+    carl = key("--tenant", "carl");
+    dora = key("--tenant", "dora");
     admin = key("--tenant", "operators", "--admin");
     server = await Server.start(args, { folder });
 });
@@ -63,7 +65,7 @@ describe("the whole story", () => {
     it("says that it learns, and has learned nothing", async () => {
         assert.match(server.said.out, /learns {2}from feedback, kept in the store/);
         assert.equal((await server.client(anna).models.retrieve("text")).learning, true);
-        assert.deepEqual(await learned(anna), { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0 });
+        assert.deepEqual(await learned(anna), { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false });
         first = await ask(anna);
         other = await ask(bert);
         assert.equal(first.learned_generation, 0);
@@ -209,6 +211,58 @@ describe("what is no vote changes nothing", () => {
         await failure(vote("rv-wrong", { response_id: reply.id, score: 0 }), 401);
         await failure(rollback("rv-wrong", { generation: 0 }), 401);
         assert.equal((await server.fetch("/v1/learning")).status, 401);
+    });
+});
+
+describe("the whole story of a correction", () => {
+    const told = " red boat on the lake. It was called Zorbin.";
+    let first, other, taught;
+
+    it("is what comes when it is asked again, to its tenant alone", async () => {
+        first = await ask(carl);
+        other = await ask(dora);
+        const result = await vote(carl, { response_id: first.id, correction: told, reason: "there is a boat" });
+        assert.equal(result.generation, 1);
+        assert.equal(result.sequence, 1);
+        assert.ok(result.kl > 0 && result.compute_us > 0 && result.commit_us > 0 && result.read_us > 0, JSON.stringify(result));
+        taught = await ask(carl);
+        assert.notEqual(textOf(first), told);
+        assert.equal(textOf(taught), told);
+        assert.equal(taught.choices[0].finish_reason, "stop");
+        assert.ok(taught.usage.prompt_tokens_details.cached_tokens > 0);
+        assert.equal(textOf(await ask(carl, { temperature: 0.7, top_p: 0.9, seed: 1 })), told);
+        assert.equal(bits(await ask(dora)), bits(other));
+        const now = await learned(carl);
+        assert.ok(now.lessons === 1 && now.votes === 0 && now.keys > 0, JSON.stringify(now));
+    });
+
+    it("is there after kill -9 and a restart, and goes back to the bit", async () => {
+        server.child.kill("SIGKILL");
+        assert.equal((await server.ended).signal, "SIGKILL");
+        server = await Server.start(args, { folder });
+        assert.equal(bits(await ask(carl)), bits(taught));
+        assert.equal(bits(await ask(dora)), bits(other));
+        assert.equal((await rollback(carl, { generation: 0 })).generation, 2);
+        assert.equal(bits(await ask(carl)), bits(first));
+        assert.equal((await rollback(carl, { generation: 1 })).generation, 3);
+        assert.equal(bits(await ask(carl)), bits(taught));
+    });
+
+    it("a pair moves the answer to what is preferred", async () => {
+        const reply = await ask(dora);
+        assert.equal((await vote(dora, { response_id: reply.id, preferred: " big red bird." })).generation, 1);
+        assert.equal(textOf(await ask(dora)), " big red bird.");
+    });
+
+    it("more than one kind of feedback at once, or text that is none, is a 400; too much of it a 413", async () => {
+        const { id } = await ask(carl);
+        const before = await learned(carl);
+        assert.equal((await failure(vote(carl, { response_id: id, score: 1, correction: "a" }), 400)).param, "correction");
+        assert.equal((await failure(vote(carl, { response_id: id, score: 1, preferred: "a" }), 400)).param, "score");
+        assert.equal((await failure(vote(carl, { response_id: id, correction: 7 }), 400)).param, "correction");
+        assert.equal((await failure(vote(carl, { response_id: id, correction: "" }), 400)).param, "correction");
+        await failure(vote(carl, { response_id: id, correction: "a ".repeat(2000) }), 413);
+        assert.deepEqual(await learned(carl), before);
     });
 });
 

@@ -60,7 +60,7 @@ test('what our functions write fits its schema', () => {
         seen.add(name);
     }
     for (const name of ['ChatCompletion', 'ChatCompletionChunk', 'Completion', 'Response', 'ResponseEvent', 'Embeddings', 'Model',
-        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Feedback', 'Rollback', 'Learning', 'Error'])
+        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Feedback', 'Rollback', 'Learning', 'LearningEvent', 'LearningPause', 'LearningForget', 'Error'])
         assert.ok(seen.has(name), name);
 });
 
@@ -78,7 +78,7 @@ function* variants(schema) {
 
 // What no schema says: fields that need or exclude each other, and limits in bytes.
 const exempt = new Set(['top_logprobs', 'stream_options', 'best_of', 'max_completion_tokens', 'add_bos', 'parse_special', 'messages',
-    'prompt', 'logit_bias']);
+    'prompt', 'logit_bias', 'correction', 'preferred', 'rejected']);
 
 const kinds = {
     chat: ['ChatRequest', { model: 'm', messages: [{ role: 'user', content: 'x' }] }],
@@ -90,6 +90,8 @@ const kinds = {
     adapter: ['AdapterLoad', { id: 'acme/a', path: 'a.gguf' }],
     feedback: ['FeedbackRequest', { response_id: 'cmpl-1', score: 1 }],
     rollback: ['RollbackRequest', { generation: 0 }],
+    pause: ['LearningPauseRequest', {}],
+    forget: ['LearningForgetRequest', { event: 1 }],
     template: ['TemplateRequest', { model: 'm', messages: [{ role: 'user', content: 'x' }] }],
 };
 

@@ -83,19 +83,36 @@ void learn_fixture_answer(struct rv_learner *learner, const struct learn_fixture
     rv_trace_ring_add(rv_learner_traces(learner), trace);
 }
 
+static uint64_t memory_bits(const struct rv_memory *memory)
+{
+    uint64_t bits = (uint64_t)rv_memory_n_keys(memory) << 40;
+    int32_t n;
+    struct rv_memory_page *const *pages = rv_memory_pages(memory, &n);
+
+    for (int32_t i = 0; i < n; i++) {
+        size_t len = (size_t)pages[i]->n_keys * (size_t)pages[i]->n_dims * sizeof(uint16_t);
+
+        bits = bits * 31 + rv_str_map_hash(3, (const char *)pages[i]->places, len);
+    }
+    return bits;
+}
+
 uint64_t learn_fixture_bits(struct rv_learner *learner, const char *tenant, int64_t *generation)
 {
     struct rv_adapter *adapter;
+    struct rv_memory *memory;
     uint64_t bits = 0;
     int64_t mine;
 
-    assert_ok(rv_learner_current(learner, tenant, &adapter, generation ? generation : &mine, err));
+    assert_ok(rv_learner_current(learner, tenant, &adapter, &memory, generation ? generation : &mine, err));
     if (adapter) {
         const struct rv_adapter_pair *head = &adapter->head;
         size_t n = (size_t)head->rank * (size_t)head->n_in * sizeof(uint16_t);
 
         bits = rv_str_map_hash(1, (const char *)head->a, n) ^ rv_str_map_hash(2, (const char *)head->b, n);
     }
+    bits ^= memory_bits(memory);
     rv_adapter_unref(adapter);
+    rv_memory_unref(memory);
     return bits;
 }

@@ -6,6 +6,7 @@
  */
 #include "server/api/api_adapter.h"
 #include "server/api/api_learning.h"
+#include "server/api/api_learning_log.h"
 #include "server/api/api_reply.h"
 
 #include <math.h>
@@ -155,6 +156,44 @@ static void print_learning(struct rv_buf *out)
     print("Learning", out);
 }
 
+static void print_learning_log(struct rv_buf *out)
+{
+    struct ruvllm_learned_event event = {.sequence = 7,
+                                         .time_us = 1700000000000000,
+                                         .generation = 5,
+                                         .about = 4,
+                                         .kind = RUVLLM_LEARNED_CORRECTION,
+                                         .score = 1,
+                                         .advantage = 1.5,
+                                         .kl = 0.01,
+                                         .gain = 0.2,
+                                         .prompt = "a",
+                                         .answer = "b",
+                                         .correction = "c",
+                                         .reason = "d"};
+    const struct ruvllm_feedback_result result = {.generation = 3, .sequence = 7};
+
+    rv_api_learning_log_reply_event(out, &event);
+    print("LearningEvent", out);
+    event = (struct ruvllm_learned_event){.sequence = 1,
+                                          .generation = -1,
+                                          .kind = RUVLLM_LEARNED_ROLLBACK,
+                                          .is_forgotten = true,
+                                          .advantage = (double)NAN,
+                                          .kl = (double)NAN,
+                                          .gain = (double)NAN,
+                                          .prompt = "",
+                                          .answer = "",
+                                          .correction = "",
+                                          .reason = ""};
+    rv_api_learning_log_reply_event(out, &event);
+    print("LearningEvent", out);
+    rv_api_learning_log_reply_pause(out, "m", true);
+    print("LearningPause", out);
+    rv_api_learning_log_reply_forget(out, "m", &result);
+    print("LearningForget", out);
+}
+
 /* The message of a refusal, or "ok". */
 static const char *judge(const char *kind, const char *line, size_t len, struct rv_api_error *err)
 {
@@ -163,16 +202,24 @@ static const char *judge(const char *kind, const char *line, size_t len, struct 
     struct rv_api_adapter_load load;
     struct rv_api_feedback feedback;
     struct rv_api_rollback rollback;
+    struct rv_api_learning_wish wish;
     struct rv_api_request *request;
     size_t i = 0;
     ruvllm_status rc;
 
     if (strcmp(kind, "adapter") == 0)
         return rv_api_adapter_load_parse(line, len, &load, err) ? err->message : "ok";
-    if (strcmp(kind, "feedback") == 0)
-        return rv_api_learning_parse_feedback(line, len, &feedback, err) ? err->message : "ok";
+    if (strcmp(kind, "feedback") == 0) {
+        rc = rv_api_learning_parse_feedback(line, len, &feedback, err);
+        rv_api_learning_release_feedback(&feedback);
+        return rc ? err->message : "ok";
+    }
     if (strcmp(kind, "rollback") == 0)
         return rv_api_learning_parse_rollback(line, len, &rollback, err) ? err->message : "ok";
+    if (strcmp(kind, "pause") == 0)
+        return rv_api_learning_log_parse_pause(line, len, &wish, err) ? err->message : "ok";
+    if (strcmp(kind, "forget") == 0)
+        return rv_api_learning_log_parse_forget(line, len, &wish, err) ? err->message : "ok";
     while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i], kind) != 0)
         i++;
     if (i == sizeof(kinds) / sizeof(kinds[0]))
@@ -208,6 +255,7 @@ int main(int argc, char **argv)
     print_lists(&out);
     print_adapters(&out);
     print_learning(&out);
+    print_learning_log(&out);
     rv_buf_release(&out);
     return 0;
 }

@@ -169,8 +169,8 @@ static void depth_is_limited_and_refused_at_once(void **state)
     assert_true((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec) < 0.1);
     assert_string_equal(body_error.code, "invalid_json");
     free(body);
-    body_refused(RV_API_CHAT, "{" BODY_CHAT ",\"tools\":[" NEST("[") NEST("]") "]}", "tools");  // 62 levels: read
-    body_refused(RV_API_CHAT, "{" BODY_CHAT ",\"tools\":[[[[" NEST("[") NEST("]") "]]]]}", ""); // 65: not
+    body_refused(RV_API_CHAT, "{" BODY_CHAT ",\"tools\":[" NEST("[") NEST("]") "]}", "tools[0]"); // 62 levels: read
+    body_refused(RV_API_CHAT, "{" BODY_CHAT ",\"tools\":[[[[" NEST("[") NEST("]") "]]]]}", "");   // 65: not
 }
 
 static void bodies_that_are_no_json_objects_are_refused(void **state)

@@ -14,6 +14,7 @@ static void refuse_feedback(const char *body, const char *param)
     assert_int_equal(err.http_status, 400);
     if (strcmp(err.param, param) != 0)
         fail_msg("%s: param is '%s', not '%s'", body, err.param, param);
+    rv_api_learning_release_feedback(&feedback);
 }
 
 static void feedback_is_an_id_and_a_score(void **state)
@@ -58,6 +59,35 @@ static void feedback_that_is_none_names_its_field(void **state)
     refuse_feedback("", "");
 }
 
+static void feedback_may_be_a_correction_or_a_pair(void **state)
+{
+    static const char body[] =
+        "{\"response_id\":\"r\",\"correction\":\"It is blue.\",\"reason\":\"wrong\",\"choice\":1}";
+    static const char pair[] = "{\"response_id\":\"r\",\"preferred\":\"a\",\"rejected\":\"b\",\"score\":null}";
+    struct rv_api_feedback feedback;
+    struct rv_api_error err = {0};
+
+    (void)state;
+    assert_int_equal(rv_api_learning_parse_feedback(body, strlen(body), &feedback, &err), RUVLLM_OK);
+    assert_string_equal(feedback.correction, "It is blue.");
+    assert_string_equal(feedback.reason, "wrong");
+    assert_true(!feedback.has_score && feedback.choice == 1 && !feedback.preferred && !feedback.rejected);
+    rv_api_learning_release_feedback(&feedback);
+    assert_int_equal(rv_api_learning_parse_feedback(pair, strlen(pair), &feedback, &err), RUVLLM_OK);
+    assert_string_equal(feedback.preferred, "a");
+    assert_string_equal(feedback.rejected, "b");
+    assert_true(!feedback.has_score && !feedback.correction);
+    rv_api_learning_release_feedback(&feedback);
+    refuse_feedback("{\"response_id\":\"r\",\"correction\":\"a\",\"score\":1}", "correction");
+    refuse_feedback("{\"response_id\":\"r\",\"correction\":\"a\",\"preferred\":\"b\"}", "correction");
+    refuse_feedback("{\"response_id\":\"r\",\"preferred\":\"a\",\"score\":0}", "score");
+    refuse_feedback("{\"response_id\":\"r\",\"correction\":\"\"}", "correction");
+    refuse_feedback("{\"response_id\":\"r\",\"correction\":[]}", "correction");
+    refuse_feedback("{\"response_id\":\"r\",\"rejected\":7}", "rejected");
+    refuse_feedback("{\"response_id\":\"r\",\"reason\":\"a\"}", "score");
+    refuse_feedback("{\"response_id\":\"r\",\"score\":1,\"reason\":{}}", "reason");
+}
+
 static void refuse_rollback(const char *body, const char *param)
 {
     struct rv_api_rollback rollback;
@@ -93,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(feedback_is_an_id_and_a_score),
         cmocka_unit_test(feedback_that_is_none_names_its_field),
+        cmocka_unit_test(feedback_may_be_a_correction_or_a_pair),
         cmocka_unit_test(a_way_back_has_a_generation),
     };
 

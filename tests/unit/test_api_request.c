@@ -107,11 +107,10 @@ static void wrong_messages_are_named(void **state)
         {"[{\"role\":\"user\",\"content\":\"a\\u0000b\"}]", "messages[0].content"},
         {"[{\"role\":\"king\",\"content\":\"x\"}]", "messages[0].role"},
         {"[{\"role\":1,\"content\":\"x\"}]", "messages[0].role"},
-        {"[{\"role\":\"tool\",\"content\":\"x\",\"tool_call_id\":\"1\"}]", "messages[0].role"},
+        {"[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role"},
         {"[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role"},
         {"[{\"role\":\"user\",\"content\":\"x\",\"name\":\"bob\"}]", "messages[0].name"},
         {"[{\"role\":\"user\",\"content\":\"x\",\"mood\":\"bad\"}]", "messages[0].mood"},
-        {"[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[{}]}]", "messages[0].tool_calls"},
         {"[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
          "\"image_url\":{\"url\":\"x\"}}]}]",
          "messages[1].content[0].type"},
@@ -296,12 +295,10 @@ static void every_unsupported_field_is_named(void **state)
         enum rv_api_kind kind;
         const char *field, *value;
     } rows[] = {
-        {RV_API_CHAT, "tools", "[{\"type\":\"function\"}]"},
-        {RV_API_CHAT, "tool_choice", "\"required\""},
+        {RV_API_COMPLETION, "tools", "[{\"type\":\"function\"}]"},
+        {RV_API_COMPLETION, "tool_choice", "\"required\""},
         {RV_API_CHAT, "functions", "[{}]"},
         {RV_API_CHAT, "function_call", "{\"name\":\"f\"}"},
-        {RV_API_CHAT, "response_format", "{\"type\":\"json_object\"}"},
-        {RV_API_CHAT, "response_format", "{\"type\":\"text\",\"x\":1}"},
         {RV_API_CHAT, "modalities", "[\"text\",\"audio\"]"},
         {RV_API_CHAT, "audio", "{}"},
         {RV_API_CHAT, "prediction", "{}"},
@@ -320,7 +317,6 @@ static void every_unsupported_field_is_named(void **state)
         {RV_API_RESPONSE, "previous_response_id", "\"r\""},
         {RV_API_RESPONSE, "prompt", "{}"},
         {RV_API_RESPONSE, "reasoning", "{}"},
-        {RV_API_RESPONSE, "text", "{\"format\":{\"type\":\"json_schema\"}}"},
         {RV_API_RESPONSE, "tools", "[{}]"},
         {RV_API_RESPONSE, "truncation", "\"auto\""},
         {RV_API_RESPONSE, "include", "[\"file_search_call.results\"]"},

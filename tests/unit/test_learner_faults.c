@@ -167,6 +167,7 @@ static void do_wish(struct life *life, int i, enum fault kind)
     struct ruvllm_error trouble = {0};
     struct rv_learner_summary sum;
     struct rv_adapter *adapter;
+    struct rv_memory *memory;
     int64_t generation;
     ruvllm_status rc;
 
@@ -174,8 +175,9 @@ static void do_wish(struct life *life, int i, enum fault kind)
     learn_fixture_answer(life->learner, &life->fixture, "anna", (uint64_t)i + 1);
     fault = kind;
     expect_sentence(rv_learner_sum_up(life->learner, "anna", &sum, &trouble), &trouble);
-    expect_sentence(rv_learner_current(life->learner, "anna", &adapter, &generation, &trouble), &trouble);
+    expect_sentence(rv_learner_current(life->learner, "anna", &adapter, &memory, &generation, &trouble), &trouble);
     rv_adapter_unref(adapter);
+    rv_memory_unref(memory);
     rc = wish(life, i, &trouble);
     expect_sentence(rc, &trouble);
     fault = NO_FAULT;

@@ -202,14 +202,18 @@ static bool see(void *user, const struct rv_store_event *e)
 {
     struct reading *r = user;
     const struct ack *ack = &acked[r->tenant][e->seq];
+    struct rv_str delta = e->delta;
+    struct rv_history_note note;
     struct rv_tenant_vote vote;
 
+    rv_history_take_note(&delta, &note);
     assert_int_equal(e->seq, r->seq + 1); // no gaps
     r->seq = e->seq;
     if (e->kind == RV_STORE_EVENT_ROLLBACK) {
         assert_ok(rv_tenant_learner_go_back(r->state, e->generation, err));
     } else {
-        assert_ok(rv_tenant_learner_read_vote(&vote, DIMS, e->score, e->delta, err));
+        assert_ok(rv_tenant_learner_read_vote(&vote, DIMS, e->score, delta, err));
+        assert_ok(rv_memory_page_read(&vote.keys, DIMS, e->memory, err));
         assert_ok(rv_tenant_learner_apply(r->state, &vote, err));
         rv_tenant_learner_release_vote(&vote);
     }

@@ -404,6 +404,38 @@ static void a_forgotten_event_keeps_its_number_and_nothing_else(void **state)
     ruvllm_store_close(store);
 }
 
+static bool count_forgotten(void *user, const struct rv_store_event *e)
+{
+    char *seen = user;
+
+    seen[e->seq - 1] = e->is_forgotten ? 'f' : '.';
+    return true;
+}
+
+static void what_came_later_is_forgotten_by_its_kind_and_model(void **state)
+{
+    static const enum rv_store_event_kind kinds[] = {RV_STORE_EVENT_TICK, RV_STORE_EVENT_VOTE, RV_STORE_EVENT_TICK,
+                                                     RV_STORE_EVENT_TICK, RV_STORE_EVENT_DEEP, RV_STORE_EVENT_TICK};
+    ruvllm_store *store = store_open(store_temp_url());
+    char seen[7] = "";
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        struct rv_store_event e = vote("acme", 0.5);
+
+        e.kind = kinds[i];
+        e.model = i == 3 ? "other" : "m";
+        e.result = str("bytes");
+        assert_ok(rv_store_events_append(store, &e, 1, err));
+    }
+    assert_int_equal(append(store, "nobody", 1), 1);
+    assert_ok(rv_store_events_forget_later(store, "nobody", "m", 0, RV_STORE_EVENT_TICK, err));
+    assert_ok(rv_store_events_forget_later(store, "acme", "m", 2, RV_STORE_EVENT_TICK, err));
+    assert_ok(rv_store_events_replay(store, "acme", 0, count_forgotten, seen, err));
+    assert_string_equal(seen, "..f..f");
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +449,7 @@ int main(void)
         cmocka_unit_test(events_of_one_call_are_written_together),
         cmocka_unit_test(wrong_events_are_refused),
         cmocka_unit_test(a_forgotten_event_keeps_its_number_and_nothing_else),
+        cmocka_unit_test(what_came_later_is_forgotten_by_its_kind_and_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

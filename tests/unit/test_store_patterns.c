@@ -88,11 +88,53 @@ static void wrong_patterns_are_refused(void **state)
     ruvllm_store_close(store);
 }
 
+static bool sum_up(void *user, const struct rv_store_pattern *p)
+{
+    double *sum = user;
+
+    *sum = *sum * 10 + p->outcome;
+    return true;
+}
+
+static void many_are_added_at_once_or_none(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    struct rv_store_pattern patterns[4];
+    struct ruvllm_error failure = {0};
+    double sum = 0;
+    uint64_t n;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        patterns[i] = pattern("acme", "x");
+        patterns[i].outcome = i + 1;
+    }
+    assert_ok(rv_store_patterns_add_all(store, patterns, 4, err));
+    assert_true(patterns[0].row < patterns[3].row);
+    patterns[3].verdict = -1;
+    assert_fails(rv_store_patterns_add_all(store, patterns, 4, &failure), RUVLLM_INVALID, failure, "negative");
+    assert_ok(rv_store_patterns_add_all(store, patterns, 0, err));
+    assert_ok(rv_store_patterns_list(store, "acme", "m", 0, sum_up, &sum, err));
+    assert_true(sum == 1234);
+    assert_ok(rv_store_patterns_keep_newest(store, "acme", "m", 4, &n, err));
+    assert_int_equal(n, 0);
+    assert_ok(rv_store_patterns_keep_newest(store, "other", "m", 1, &n, err));
+    assert_int_equal(n, 0);
+    assert_ok(rv_store_patterns_keep_newest(store, "acme", "m", 3, &n, err));
+    assert_int_equal(n, 1);
+    assert_ok(rv_store_patterns_keep_newest(store, "acme", "m", 0, NULL, err));
+    sum = 0;
+    assert_ok(rv_store_patterns_list(store, "acme", "m", 0, sum_up, &sum, err));
+    assert_true(sum == 0);
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_of_a_tenant_come_back_in_order),
         cmocka_unit_test(wrong_patterns_are_refused),
+        cmocka_unit_test(many_are_added_at_once_or_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,12 +70,38 @@ static void long_answers_leave_their_beginning(void **state)
     rv_trace_unref(trace);
 }
 
+static void what_was_asked_is_kept_up_to_a_bound(void **state)
+{
+    static int32_t tokens[RV_TRACE_MAX_PROMPT + 1];
+    struct rv_trace *trace = make(1, "a"), *other = make(2, "a");
+    uint64_t before = rv_trace_n_bytes(trace);
+    struct ruvllm_error err;
+
+    (void)state;
+    for (int32_t i = 0; i <= RV_TRACE_MAX_PROMPT; i++)
+        tokens[i] = i;
+    assert_int_equal(rv_trace_last(trace, 0), -1);
+    assert_int_equal(rv_trace_set_prompt(trace, tokens, 10, &err), RUVLLM_OK);
+    assert_memory_equal(trace->prompt, tokens, 10 * sizeof(*tokens));
+    assert_int_equal(rv_trace_n_bytes(trace), before + 10 * sizeof(*tokens));
+    trace->tokens[0] = 77;
+    assert_int_equal(rv_trace_last(trace, 0), 9);
+    assert_int_equal(rv_trace_last(trace, 1), 77);
+    assert_int_equal(rv_trace_set_prompt(other, tokens, RV_TRACE_MAX_PROMPT + 1, &err), RUVLLM_OK);
+    assert_null(other->prompt);
+    assert_int_equal(other->n_prompt, RV_TRACE_MAX_PROMPT + 1);
+    assert_int_equal(rv_trace_last(other, 0), RV_TRACE_MAX_PROMPT);
+    rv_trace_unref(trace);
+    rv_trace_unref(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_is_found_by_its_tenant_only),
         cmocka_unit_test(the_oldest_goes_and_stays_alive_for_who_has_it),
         cmocka_unit_test(long_answers_leave_their_beginning),
+        cmocka_unit_test(what_was_asked_is_kept_up_to_a_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

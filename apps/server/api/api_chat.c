@@ -3,6 +3,8 @@
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
+#include "server/api/api_shape.h"
+#include "server/api/api_tools.h"
 #include "server/api/api_trivial.h"
 
 enum { MAX_TOP_LOGPROBS = 20 };
@@ -18,7 +20,7 @@ static const struct rv_api_field chat_fields[] = {
     {.name = "top_logprobs"},
     {.name = "functions", .asks_nothing = rv_api_trivial_empty, .only = "an empty array"},
     {.name = "function_call", .asks_nothing = rv_api_trivial_tool_choice, .only = "\"none\" or \"auto\""},
-    {.name = "response_format", .asks_nothing = rv_api_trivial_text_format, .only = "{\"type\": \"text\"}"},
+    {.name = "response_format"},
     {.name = "modalities", .asks_nothing = rv_api_trivial_only_text, .only = "[\"text\"]"},
     {.name = "verbosity", .asks_nothing = rv_api_trivial_medium, .only = "\"medium\""},
     {.name = "audio", .fails = true},
@@ -45,13 +47,17 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_chat_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {chat_fields, rv_api_sampling_fields,
-                                                        rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-                                                        rv_api_adapter_fields};
+    static const struct rv_api_field *const tables[] = {chat_fields,
+                                                        rv_api_sampling_fields,
+                                                        rv_api_sampling_serving_fields,
+                                                        rv_api_sampling_harmless_fields,
+                                                        rv_api_adapter_fields,
+                                                        rv_api_shape_fields,
+                                                        rv_api_tools_fields};
 
-    rv_api_fields_only(body, tables, 5);
+    rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
-    rv_api_input_messages(body, "messages", RV_API_DIALECT_CHAT, NULL, request);
+    rv_api_input_messages(body, "messages", RV_API_DIALECT_TOOLS, NULL, request);
     rv_api_sampling_read(body, request);
     rv_api_sampling_serving(body, request);
     rv_api_sampling_max_tokens(body, "max_tokens", request);
@@ -59,6 +65,8 @@ void rv_api_chat_read(struct rv_api_fields *body, struct rv_api_request *request
     rv_api_sampling_stream(body, request);
     rv_api_sampling_n(body, request);
     read_logprobs(body, &request->params);
+    rv_api_shape_read(body, request);
+    rv_api_tools_read(body, request);
 }
 
 void rv_api_template_read(struct rv_api_fields *body, struct rv_api_request *request)

@@ -3,6 +3,7 @@
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
+#include "server/api/api_shape.h"
 #include "server/api/api_trivial.h"
 
 enum { MAX_LOGPROBS = 5 };
@@ -17,7 +18,7 @@ static const struct rv_api_field completion_fields[] = {
     {.name = "logprobs"},
     {.name = "echo", .asks_nothing = rv_api_trivial_false, .only = "false"},
     {.name = "suffix", .asks_nothing = rv_api_trivial_no_text, .only = "an empty string"},
-    {.name = "response_format", .asks_nothing = rv_api_trivial_text_format, .only = "{\"type\": \"text\"}"},
+    {.name = "response_format"},
     {.name = NULL},
 };
 
@@ -34,11 +35,11 @@ static void read_best_of(struct rv_api_fields *body, const struct rv_api_request
 
 void rv_api_completion_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {completion_fields, rv_api_sampling_fields,
-                                                        rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-                                                        rv_api_adapter_fields};
+    static const struct rv_api_field *const tables[] = {
+        completion_fields,     rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
+        rv_api_adapter_fields, rv_api_shape_fields,    rv_api_sampling_no_tools_fields};
 
-    rv_api_fields_only(body, tables, 5);
+    rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
     rv_api_input_prompts(body, "prompt", 0, request);
     rv_api_sampling_read(body, request);
@@ -48,4 +49,5 @@ void rv_api_completion_read(struct rv_api_fields *body, struct rv_api_request *r
     rv_api_sampling_n(body, request);
     read_best_of(body, request);
     rv_api_fields_int32(body, "logprobs", 0, MAX_LOGPROBS, &request->params.n_logprobs);
+    rv_api_shape_read(body, request);
 }

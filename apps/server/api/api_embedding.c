@@ -9,12 +9,12 @@ void rv_api_embedding_read(struct rv_api_fields *body, struct rv_api_request *re
 {
     static const struct rv_api_field known[] = {
         {.name = "input"}, {.name = "encoding_format"}, {.name = "dimensions"}, {.name = NULL}};
-    static const struct rv_api_field *const tables[] = {known, rv_api_sampling_serving_fields,
-                                                        rv_api_sampling_harmless_fields};
+    static const struct rv_api_field *const tables[] = {
+        known, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields, rv_api_sampling_no_tools_fields};
     static const char *const words[] = {"float", "base64"};
     size_t encoding = RV_API_FLOAT;
 
-    rv_api_fields_only(body, tables, 3);
+    rv_api_fields_only(body, tables, 4);
     rv_api_input_prompts(body, "input", 1, request);
     rv_api_sampling_serving(body, request);
     rv_api_fields_word(body, "encoding_format", words, 2, &encoding);

@@ -12,16 +12,22 @@ static const struct rv_api_field message_fields[] = {
     {.name = "type"}, // responses: checked to be "message"
     {.name = "id", .asks_nothing = rv_api_trivial_string, .only = "a string"},
     {.name = "status", .asks_nothing = rv_api_trivial_string, .only = "a string"},
-    {.name = "tool_calls", .asks_nothing = rv_api_trivial_empty, .only = "an empty array"},
     {.name = "annotations", .asks_nothing = rv_api_trivial_empty, .only = "an empty array"},
     {.name = "name", .fails = true},
     {.name = "refusal", .fails = true},
     {.name = "audio", .fails = true},
     {.name = "function_call", .fails = true},
-    {.name = "tool_call_id", .fails = true},
     {.name = "reasoning_content", .fails = true},
     {.name = NULL},
 };
+
+static const struct rv_api_field no_tool_fields[] = {
+    {.name = "tool_calls", .asks_nothing = rv_api_trivial_empty, .only = "an empty array"},
+    {.name = "tool_call_id", .fails = true},
+    {.name = NULL},
+};
+
+static const struct rv_api_field tool_fields[] = {{.name = "tool_calls"}, {.name = "tool_call_id"}, {.name = NULL}};
 
 static const struct rv_api_field part_fields[] = {
     {.name = "type"},
@@ -41,7 +47,7 @@ static const char *item_path(const char *path, size_t index, char out[RV_API_PAT
 
 static bool is_text_type(yyjson_val *type, enum rv_api_dialect dialect)
 {
-    if (dialect == RV_API_DIALECT_CHAT)
+    if (dialect != RV_API_DIALECT_RESPONSE)
         return yyjson_equals_str(type, "text");
     return yyjson_equals_str(type, "input_text") || yyjson_equals_str(type, "output_text");
 }
@@ -65,7 +71,7 @@ static bool read_part(struct rv_api_reader *reader, yyjson_val *value, const cha
         rv_api_fields_fail(reader, type_path, "unsupported_field",
                            "'%s' is \"%.*s\", and only text is supported: send parts of type \"%s\"", type_path,
                            RV_API_MAX_NAME, yyjson_get_str(type),
-                           dialect == RV_API_DIALECT_CHAT ? "text" : "input_text");
+                           dialect == RV_API_DIALECT_RESPONSE ? "input_text" : "text");
     rv_api_fields_only(&part, tables, 1);
     rv_api_fields_require(&part, "text");
     return rv_api_fields_string(&part, "text", 0, SIZE_MAX, text);
@@ -117,22 +123,23 @@ static const char *read_content(struct rv_api_fields *message, enum rv_api_diale
     return join_parts(message->reader, content, path, dialect);
 }
 
-static const char *read_role(struct rv_api_fields *message)
+static const char *read_role(struct rv_api_fields *message, enum rv_api_dialect dialect)
 {
-    static const char *const words[] = {"system", "developer", "user", "assistant"};
-    static const char *const roles[] = {"system", "system", "user", "assistant"};
+    static const char *const words[] = {"system", "developer", "user", "assistant", "tool"};
+    static const char *const roles[] = {"system", "system", "user", "assistant", "tool"};
+    bool has_tools = dialect == RV_API_DIALECT_TOOLS;
     yyjson_val *role = rv_api_fields_value(message, "role");
     char path[RV_API_PATH_SIZE];
     size_t i = 0;
 
     rv_api_fields_require(message, "role");
-    if (yyjson_equals_str(role, "tool") || yyjson_equals_str(role, "function")) {
+    if ((!has_tools && yyjson_equals_str(role, "tool")) || yyjson_equals_str(role, "function")) {
         snprintf(path, sizeof(path), "%s%s", message->path, "role");
         rv_api_fields_fail(message->reader, path, "unsupported_field",
-                           "'%s' is \"%s\", and tools are not supported yet; send system, user and assistant", path,
+                           "'%s' is \"%s\", which is not supported here; send system, user and assistant", path,
                            yyjson_get_str(role));
     }
-    return rv_api_fields_word(message, "role", words, 4, &i) ? roles[i] : NULL;
+    return rv_api_fields_word(message, "role", words, has_tools ? 5 : 4, &i) ? roles[i] : NULL;
 }
 
 static void check_item_type(struct rv_api_fields *message, enum rv_api_dialect dialect)
@@ -147,18 +154,44 @@ static void check_item_type(struct rv_api_fields *message, enum rv_api_dialect d
                        "'%s' is supported only as \"message\" in responses; leave it out", path);
 }
 
+/* Calls are an assistant's, and results answer one. */
+static void check_tool_words(struct rv_api_fields *message, const char *role, size_t *n_calls)
+{
+    yyjson_val *calls = rv_api_fields_array(message, "tool_calls", 0, RV_API_MAX_PARTS, n_calls);
+    const char *id;
+    char path[RV_API_PATH_SIZE];
+
+    if (!calls)
+        *n_calls = 0;
+    snprintf(path, sizeof(path), "%s%s", message->path, *n_calls > 0 ? "tool_calls" : "tool_call_id");
+    if (role && *n_calls > 0 && strcmp(role, "assistant") != 0)
+        rv_api_fields_fail(message->reader, path, "invalid_value", "'%s' belongs to an assistant's message", path);
+    if (role && strcmp(role, "tool") == 0) {
+        rv_api_fields_require(message, "tool_call_id");
+        rv_api_fields_string(message, "tool_call_id", 1, 128, &id);
+    } else if (rv_api_fields_value(message, "tool_call_id")) {
+        rv_api_fields_fail(message->reader, path, "invalid_value", "'%s' belongs to a tool's message", path);
+    }
+}
+
 static void read_message(struct rv_api_reader *reader, yyjson_val *value, const char *path, enum rv_api_dialect dialect,
                          struct ruvllm_message *out)
 {
-    static const struct rv_api_field *const tables[] = {message_fields};
+    const struct rv_api_field *tables[] = {message_fields,
+                                           dialect == RV_API_DIALECT_TOOLS ? tool_fields : no_tool_fields};
     struct rv_api_fields message;
+    size_t n_calls = 0;
 
     if (!rv_api_fields_init(&message, reader, value, path))
         return;
     check_item_type(&message, dialect);
-    out->role = read_role(&message);
-    rv_api_fields_only(&message, tables, 1);
-    out->content = read_content(&message, dialect);
+    out->role = read_role(&message, dialect);
+    rv_api_fields_only(&message, tables, 2);
+    check_tool_words(&message, out->role, &n_calls);
+    if (n_calls > 0 && !rv_api_fields_value(&message, "content")) // calls say enough
+        out->content = "";
+    else
+        out->content = read_content(&message, dialect);
 }
 
 static void set_input(struct rv_api_reader *reader, struct rv_api_request *request, struct ruvllm_input input)

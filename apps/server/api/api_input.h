@@ -5,7 +5,11 @@
 #include "server/api/api_fields.h"
 
 /* Which words a list of messages uses: those of chat completions, or those of responses. */
-enum rv_api_dialect { RV_API_DIALECT_CHAT, RV_API_DIALECT_RESPONSE };
+enum rv_api_dialect {
+    RV_API_DIALECT_CHAT,
+    RV_API_DIALECT_TOOLS, // of chat completions, with calls of tools and their results
+    RV_API_DIALECT_RESPONSE
+};
 
 /*
  * Reads the field as a list of messages and makes it the request's one input. `first` comes before them as the system's

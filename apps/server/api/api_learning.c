@@ -1,6 +1,7 @@
 /* What clients say of answers, and what they are told was learned. */
 #include "server/api/api_learning.h"
 
+#include "base/alloc.h"
 #include "server/api/api_json.h"
 
 #include <math.h>
@@ -14,19 +15,54 @@ static void copy(char *out, size_t cap, const char *text)
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
 
+/* An own copy of a text that may be absent. */
+static void read_text(struct rv_api_fields *body, const char *name, size_t min_len, size_t max_len, char **out)
+{
+    const char *text;
+
+    if (!rv_api_fields_string(body, name, min_len, max_len, &text))
+        return;
+    *out = rv_strndup(text, strlen(text));
+    if (*out)
+        return;
+    rv_api_error_from(body->reader->err, &(struct ruvllm_error){.status = RUVLLM_NO_MEMORY});
+    body->reader->failed = RUVLLM_NO_MEMORY;
+}
+
+/* What is said of the answer: one thing. */
+static void read_verdict(struct rv_api_fields *body, struct rv_api_feedback *out)
+{
+    bool is_pair;
+
+    read_text(body, "correction", 1, RV_API_MAX_CORRECTION, &out->correction);
+    read_text(body, "preferred", 1, RV_API_MAX_CORRECTION, &out->preferred);
+    read_text(body, "rejected", 1, RV_API_MAX_CORRECTION, &out->rejected);
+    is_pair = out->preferred || out->rejected;
+    if (!out->correction && !is_pair)
+        rv_api_fields_require(body, "score");
+    out->has_score = rv_api_fields_float(body, "score", 0, 1, &out->score);
+    if (out->correction && (is_pair || out->has_score))
+        rv_api_fields_fail(body->reader, "correction", "invalid_value",
+                           "'correction' goes with neither 'score' nor 'preferred' nor 'rejected'");
+    else if (is_pair && out->has_score)
+        rv_api_fields_fail(body->reader, "score", "invalid_value",
+                           "'score' does not go with 'preferred' or 'rejected'");
+}
+
 static void read_feedback(struct rv_api_fields *body, void *user)
 {
     struct rv_api_feedback *out = user;
-    static const struct rv_api_field known[] = {
-        {.name = "response_id"}, {.name = "score"}, {.name = "choice"}, {.name = NULL}};
+    static const struct rv_api_field known[] = {{.name = "response_id"}, {.name = "score"},    {.name = "correction"},
+                                                {.name = "preferred"},   {.name = "rejected"}, {.name = "reason"},
+                                                {.name = "choice"},      {.name = NULL}};
     static const struct rv_api_field *const tables[] = {known};
     const char *id = "";
 
     rv_api_fields_only(body, tables, 1);
     rv_api_fields_require(body, "response_id");
-    rv_api_fields_require(body, "score");
     rv_api_fields_string(body, "response_id", 1, RV_API_MAX_RESPONSE_ID, &id);
-    rv_api_fields_float(body, "score", 0, 1, &out->score);
+    read_verdict(body, out);
+    read_text(body, "reason", 0, RV_API_MAX_REASON, &out->reason);
     rv_api_fields_int32(body, "choice", 0, RV_API_MAX_CHOICE, &out->choice);
     copy(out->response_id, sizeof(out->response_id), id);
 }
@@ -36,6 +72,15 @@ ruvllm_status rv_api_learning_parse_feedback(const char *body, size_t len, struc
 {
     *out = (struct rv_api_feedback){0};
     return rv_api_fields_parse(body, len, read_feedback, out, err);
+}
+
+void rv_api_learning_release_feedback(struct rv_api_feedback *feedback)
+{
+    rv_free(feedback->correction);
+    rv_free(feedback->preferred);
+    rv_free(feedback->rejected);
+    rv_free(feedback->reason);
+    *feedback = (struct rv_api_feedback){0};
 }
 
 static void read_rollback(struct rv_api_fields *body, void *user)
@@ -94,6 +139,7 @@ void rv_api_learning_reply_feedback(struct rv_buf *out, const char *response_id,
     add_number(out, "advantage", result->advantage);
     add_number(out, "kl", result->kl);
     add_times(out, result);
+    rv_api_json_int(out, "read_us", result->read_us);
     rv_api_json_end(out, '}');
 }
 
@@ -119,6 +165,9 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         add_number(out, "mean_score", info->mean_score);
         rv_api_json_int(out, "oldest_generation", info->oldest_generation);
         add_number(out, "spent_kl", info->spent_kl);
+        rv_api_json_int(out, "lessons", info->n_lessons);
+        rv_api_json_int(out, "keys", info->n_keys);
+        rv_api_json_bool(out, "paused", info->is_paused);
     }
     rv_api_json_end(out, '}');
 }

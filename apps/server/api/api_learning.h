@@ -5,13 +5,23 @@
 #include "ruvllm_learn.h"
 #include "server/api/api_fields.h"
 
-enum { RV_API_MAX_RESPONSE_ID = 128, RV_API_MAX_CHOICE = 4095 };
+enum {
+    RV_API_MAX_RESPONSE_ID = 128,
+    RV_API_MAX_CHOICE = 4095,
+    RV_API_MAX_CORRECTION = 256 * 1024, // bytes of a text that is taught
+    RV_API_MAX_REASON = 8192
+};
 
-/* POST /v1/feedback. */
+/* POST /v1/feedback: a score, or a correction, or a pair. */
 struct rv_api_feedback {
     char response_id[RV_API_MAX_RESPONSE_ID + 1];
     int32_t choice; // which answer of several; 0 when absent
-    float score;    // 0 to 1
+    bool has_score;
+    float score;      // 0 to 1
+    char *correction; // own copies, as the next three; NULL when absent
+    char *preferred;
+    char *rejected;
+    char *reason;
 };
 
 /* POST /v1/learning/rollback. */
@@ -20,9 +30,10 @@ struct rv_api_rollback {
     int64_t generation;               // 0: the model as it came
 };
 
-/* Both fail as rv_api_request_parse does. */
+/* Both fail as rv_api_request_parse does. Feedback is released also after that. */
 RV_CHECKED ruvllm_status rv_api_learning_parse_feedback(const char *body, size_t len, struct rv_api_feedback *out,
                                                         struct rv_api_error *err);
+void rv_api_learning_release_feedback(struct rv_api_feedback *feedback);
 RV_CHECKED ruvllm_status rv_api_learning_parse_rollback(const char *body, size_t len, struct rv_api_rollback *out,
                                                         struct rv_api_error *err);
 

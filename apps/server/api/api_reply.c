@@ -11,7 +11,7 @@
 void rv_api_reply_id(char out[RV_API_ID_SIZE], const char *prefix, const uint8_t random[16])
 {
     static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    bool is_underscored = strcmp(prefix, "resp") == 0 || strcmp(prefix, "msg") == 0;
+    bool is_underscored = strcmp(prefix, "resp") == 0 || strcmp(prefix, "msg") == 0 || strcmp(prefix, "call") == 0;
     char name[25];
     uint64_t half[2];
 
@@ -64,7 +64,11 @@ static void add_usage(struct rv_buf *out, const struct rv_api_usage *usage)
 
 static void add_finish_reason(struct rv_buf *out, const struct rv_api_choice *choice, bool is_finished)
 {
-    rv_api_json_str(out, "finish_reason", is_finished ? rv_api_reply_finish_reason(choice->stop_reason) : NULL);
+    const char *reason = is_finished ? rv_api_reply_finish_reason(choice->stop_reason) : NULL;
+
+    if (reason && choice->n_calls > 0 && strcmp(reason, "stop") == 0)
+        reason = "tool_calls";
+    rv_api_json_str(out, "finish_reason", reason);
 }
 
 static void begin_event(struct rv_buf *out, const struct rv_api_head *head, const char *object)
@@ -92,14 +96,45 @@ void rv_api_reply_done(struct rv_buf *out)
 
 /* ---- chat completions ------------------------------------------------------------------------- */
 
+static void add_function(struct rv_buf *out, const char *name, const char *arguments, size_t len)
+{
+    rv_api_json_begin(out, "function", '{');
+    if (name)
+        rv_api_json_str(out, "name", name);
+    rv_api_json_text(out, "arguments", arguments, len);
+    rv_api_json_end(out, '}');
+}
+
+static void add_calls(struct rv_buf *out, const struct rv_api_choice *choice)
+{
+    rv_api_json_begin(out, "tool_calls", '[');
+    for (size_t i = 0; i < choice->n_calls; i++) {
+        const struct rv_api_call *call = &choice->calls[i];
+
+        rv_api_json_begin(out, NULL, '{');
+        rv_api_json_str(out, "id", call->id);
+        rv_api_json_str(out, "type", "function");
+        add_function(out, call->name, call->arguments, call->arguments_len);
+        rv_api_json_end(out, '}');
+    }
+    rv_api_json_end(out, ']');
+}
+
 static void add_chat_choice(struct rv_buf *out, const struct rv_api_choice *choice)
 {
     rv_api_json_begin(out, NULL, '{');
     rv_api_json_int(out, "index", choice->index);
     rv_api_json_begin(out, "message", '{');
     rv_api_json_str(out, "role", "assistant");
-    rv_api_json_text(out, "content", choice->text, choice->text_len);
+    if (choice->n_calls > 0 && choice->text_len == 0)
+        rv_api_json_null(out, "content");
+    else
+        rv_api_json_text(out, "content", choice->text, choice->text_len);
     rv_api_json_null(out, "refusal");
+    if (choice->thought)
+        rv_api_json_text(out, "reasoning_content", choice->thought, choice->thought_len);
+    if (choice->n_calls > 0)
+        add_calls(out, choice);
     rv_api_json_end(out, '}');
     rv_api_logprobs_chat(out, "logprobs", choice->logprobs);
     add_finish_reason(out, choice, true);
@@ -145,6 +180,60 @@ static void add_chat_delta(struct rv_buf *out, const struct rv_api_head *head, c
     rv_api_json_null(out, "finish_reason");
     rv_api_json_end(out, '}');
     end_event(out, head, NULL);
+}
+
+/* A chunk up to the inside of its delta, and from there on. */
+static void begin_delta(struct rv_buf *out, const struct rv_api_head *head, int32_t index)
+{
+    begin_event(out, head, "chat.completion.chunk");
+    rv_api_json_begin(out, NULL, '{');
+    rv_api_json_int(out, "index", index);
+    rv_api_json_begin(out, "delta", '{');
+}
+
+static void end_delta(struct rv_buf *out, const struct rv_api_head *head)
+{
+    rv_api_json_end(out, '}');
+    rv_api_json_null(out, "logprobs");
+    rv_api_json_null(out, "finish_reason");
+    rv_api_json_end(out, '}');
+    end_event(out, head, NULL);
+}
+
+void rv_api_reply_chat_thought(struct rv_buf *out, const struct rv_api_head *head, int32_t index, const char *text,
+                               size_t len)
+{
+    begin_delta(out, head, index);
+    rv_api_json_text(out, "reasoning_content", text, len);
+    end_delta(out, head);
+}
+
+void rv_api_reply_chat_call(struct rv_buf *out, const struct rv_api_head *head, int32_t index, int32_t i_call,
+                            const struct rv_api_call *call)
+{
+    begin_delta(out, head, index);
+    rv_api_json_begin(out, "tool_calls", '[');
+    rv_api_json_begin(out, NULL, '{');
+    rv_api_json_int(out, "index", i_call);
+    rv_api_json_str(out, "id", call->id);
+    rv_api_json_str(out, "type", "function");
+    add_function(out, call->name, "", 0);
+    rv_api_json_end(out, '}');
+    rv_api_json_end(out, ']');
+    end_delta(out, head);
+}
+
+void rv_api_reply_chat_arguments(struct rv_buf *out, const struct rv_api_head *head, int32_t index, int32_t i_call,
+                                 const char *text, size_t len)
+{
+    begin_delta(out, head, index);
+    rv_api_json_begin(out, "tool_calls", '[');
+    rv_api_json_begin(out, NULL, '{');
+    rv_api_json_int(out, "index", i_call);
+    add_function(out, NULL, text, len);
+    rv_api_json_end(out, '}');
+    rv_api_json_end(out, ']');
+    end_delta(out, head);
 }
 
 static void add_chat_finish(struct rv_buf *out, const struct rv_api_head *head, const struct rv_api_choice *choice)

@@ -49,6 +49,14 @@ struct rv_api_logprobs {
     size_t text_offset; // completions: characters of the answer before the first row; grows by rv_api_reply_n_chars
 };
 
+/* A call of a tool. */
+struct rv_api_call {
+    const char *id; // "call_..."
+    const char *name;
+    const char *arguments; // JSON
+    size_t arguments_len;
+};
+
 struct rv_api_choice {
     int32_t index;
     const char *text; // the whole answer, or what a chunk adds
@@ -56,12 +64,16 @@ struct rv_api_choice {
     bool is_finished; // chunks; whole answers are
     ruvllm_stop_reason stop_reason;
     const struct rv_api_logprobs *logprobs; // NULL: not asked for
+    const char *thought;                    // chat, whole: what was thought before; NULL: nothing
+    size_t thought_len;
+    const struct rv_api_call *calls; // chat, whole
+    size_t n_calls;                  // chat; of a last chunk: how many there were
 };
 
 enum { RV_API_ID_SIZE = 48 };
 /*
  * "<prefix>-<24 letters and digits>" from 16 random bytes of the caller's, such as "chatcmpl-...". Prefixes in use:
- * chatcmpl, cmpl, resp, msg. Responses take "resp" and "msg", which are joined with '_' as clients know them.
+ * chatcmpl, cmpl, resp, msg, call. "resp", "msg" and "call" are joined with '_', as clients know them.
  */
 void rv_api_reply_id(char out[RV_API_ID_SIZE], const char *prefix, const uint8_t random[16]);
 
@@ -80,6 +92,13 @@ void rv_api_reply_chat_role(struct rv_buf *out, const struct rv_api_head *head, 
  * Without text, log-probabilities and reason nothing is added.
  */
 void rv_api_reply_chat_chunk(struct rv_buf *out, const struct rv_api_head *head, const struct rv_api_choice *choice);
+/* Chunks of an answer with parts: more of a thought; a call that begins; more of its arguments. */
+void rv_api_reply_chat_thought(struct rv_buf *out, const struct rv_api_head *head, int32_t index, const char *text,
+                               size_t len);
+void rv_api_reply_chat_call(struct rv_buf *out, const struct rv_api_head *head, int32_t index, int32_t i_call,
+                            const struct rv_api_call *call);
+void rv_api_reply_chat_arguments(struct rv_buf *out, const struct rv_api_head *head, int32_t index, int32_t i_call,
+                                 const char *text, size_t len);
 void rv_api_reply_chat_usage(struct rv_buf *out, const struct rv_api_head *head, const struct rv_api_usage *usage);
 
 /* ---- completions ------------------------------------------------------------------------------ */

@@ -110,7 +110,8 @@ static void check_input(const struct ruvllm_input *input)
     for (size_t i = 0; input->messages && i < input->n_messages; i++) {
         const struct ruvllm_message *m = &input->messages[i];
 
-        RV_ASSERT(!strcmp(m->role, "system") || !strcmp(m->role, "user") || !strcmp(m->role, "assistant"));
+        RV_ASSERT(!strcmp(m->role, "system") || !strcmp(m->role, "user") || !strcmp(m->role, "assistant") ||
+                  !strcmp(m->role, "tool"));
         RV_ASSERT(rv_utf8_valid(m->content, strlen(m->content)));
     }
     RV_ASSERT((input->tokens != NULL) == (input->n_tokens > 0));

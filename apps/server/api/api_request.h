@@ -77,6 +77,16 @@ struct rv_api_request {
     const struct ruvllm_input *inputs;
     size_t n_inputs;
 
+    /*
+     * Chat with tools: the input as the template is to have it, {"messages": [...], "tools": [...]}, in place of
+     * inputs[0]; NULL: there is none.
+     */
+    const char *conversation;
+    size_t conversation_len;
+
+    /* The field that gives the answer a shape, such as "response_format.json_schema.schema"; NULL: none does. */
+    const char *shape_param;
+
     /* Complete. n_logprobs is -1 unless asked for. Points to this request's stop strings and biases. */
     struct ruvllm_generate_params params;
     bool has_max_tokens; // false: params.max_tokens is INT32_MAX, which the engine lowers to the rest of the context

@@ -3,6 +3,7 @@
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
+#include "server/api/api_shape.h"
 #include "server/api/api_trivial.h"
 
 enum { MAX_TOP_LOGPROBS = 20 };
@@ -16,7 +17,7 @@ static const struct rv_api_field response_fields[] = {
     {.name = "include"},
     {.name = "top_logprobs"},
     {.name = "background", .asks_nothing = rv_api_trivial_false, .only = "false"},
-    {.name = "text", .asks_nothing = rv_api_trivial_text_config, .only = "{\"format\": {\"type\": \"text\"}}"},
+    {.name = "text"},
     {.name = "truncation", .asks_nothing = rv_api_trivial_disabled, .only = "\"disabled\""},
     {.name = "access_programs", .fails = true},
     {.name = "context_management", .fails = true},
@@ -58,11 +59,11 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {response_fields, rv_api_sampling_fields,
-                                                        rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-                                                        rv_api_adapter_fields};
+    static const struct rv_api_field *const tables[] = {
+        response_fields,       rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
+        rv_api_adapter_fields, rv_api_shape_fields,    rv_api_sampling_no_tools_fields};
 
-    rv_api_fields_only(body, tables, 5);
+    rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
     rv_api_fields_string(body, "instructions", 0, SIZE_MAX, &request->instructions);
     read_input(body, request);
@@ -71,4 +72,5 @@ void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *req
     rv_api_sampling_max_tokens(body, "max_output_tokens", request);
     rv_api_sampling_stream(body, request);
     read_logprobs(body, &request->params);
+    rv_api_shape_read_text(body, request);
 }

@@ -43,11 +43,15 @@ const struct rv_api_field rv_api_sampling_harmless_fields[] = {
     {.name = "safety_identifier", .asks_nothing = rv_api_trivial_string, .only = "a string"},
     {.name = "prompt_cache_key", .asks_nothing = rv_api_trivial_string, .only = "a string"},
     {.name = "prompt_cache_retention", .asks_nothing = rv_api_trivial_in_memory, .only = "\"in_memory\""},
+    {.name = "moderation", .fails = true},
+    {.name = "prompt_cache_options", .fails = true},
+    {.name = NULL},
+};
+
+const struct rv_api_field rv_api_sampling_no_tools_fields[] = {
     {.name = "parallel_tool_calls", .asks_nothing = rv_api_trivial_bool, .only = "true or false"},
     {.name = "tools", .asks_nothing = rv_api_trivial_empty, .only = "an empty array"},
     {.name = "tool_choice", .asks_nothing = rv_api_trivial_tool_choice, .only = "\"none\" or \"auto\""},
-    {.name = "moderation", .fails = true},
-    {.name = "prompt_cache_options", .fails = true},
     {.name = NULL},
 };
 

@@ -9,6 +9,8 @@ extern const struct rv_api_field rv_api_sampling_fields[];
 extern const struct rv_api_field rv_api_sampling_serving_fields[];
 /* Fields of the clients' world that do nothing here and may be there with values that ask for nothing. */
 extern const struct rv_api_field rv_api_sampling_harmless_fields[];
+/* Those of tools, where there are none. */
+extern const struct rv_api_field rv_api_sampling_no_tools_fields[];
 
 /* temperature, top_p, penalties, seed, stop, logit_bias, ... into request->params, on top of the defaults. */
 void rv_api_sampling_read(struct rv_api_fields *body, struct rv_api_request *request);

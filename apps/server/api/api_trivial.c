@@ -60,20 +60,3 @@ bool rv_api_trivial_only_text(yyjson_val *value)
 {
     return yyjson_arr_size(value) == 1 && yyjson_equals_str(yyjson_arr_get_first(value), "text");
 }
-
-bool rv_api_trivial_text_format(yyjson_val *value)
-{
-    return yyjson_obj_size(value) == 1 && yyjson_equals_str(yyjson_obj_get(value, "type"), "text");
-}
-
-bool rv_api_trivial_text_config(yyjson_val *value)
-{
-    yyjson_val *format = yyjson_obj_get(value, "format"), *verbosity = yyjson_obj_get(value, "verbosity");
-    size_t n_known = (format ? 1u : 0u) + (verbosity ? 1u : 0u);
-
-    if (!yyjson_is_obj(value) || yyjson_obj_size(value) != n_known)
-        return false;
-    if (format && !yyjson_is_null(format) && !rv_api_trivial_text_format(format))
-        return false;
-    return !verbosity || yyjson_is_null(verbosity) || rv_api_trivial_medium(verbosity);
-}

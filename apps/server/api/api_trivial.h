@@ -17,8 +17,6 @@ bool rv_api_trivial_tier(yyjson_val *value);
 bool rv_api_trivial_medium(yyjson_val *value);
 bool rv_api_trivial_in_memory(yyjson_val *value);
 bool rv_api_trivial_disabled(yyjson_val *value);
-bool rv_api_trivial_only_text(yyjson_val *value);   // ["text"]
-bool rv_api_trivial_text_format(yyjson_val *value); // {"type": "text"}
-bool rv_api_trivial_text_config(yyjson_val *value); // {"format": {"type": "text"}, "verbosity": "medium"}
+bool rv_api_trivial_only_text(yyjson_val *value); // ["text"]
 
 #endif

@@ -119,13 +119,42 @@ export async function listModels() {
     }));
 }
 
-/* A score of 0 or 1 for an answer. Resolves to what came of it once that is kept: {generation, ...}. */
-export const vote = (id, score) =>
-    requestJson("POST", "/v1/feedback", { body: { response_id: id, score } });
+/* ---- learning ---- */
+
+/* A score of 0 or 1 for an answer. Resolves to what came of it once that is kept: {generation, sequence, ...}. */
+export const vote = (id, score) => requestJson("POST", "/v1/feedback", { body: { response_id: id, score } });
+
+/* What the answer should have been; resolves as a vote does. */
+export const correct = (id, correction) =>
+    requestJson("POST", "/v1/feedback", { body: { response_id: id, correction } });
 
 /* The model answers again as it did with this generation of what it learned; 0: as it came. */
 export const goBack = (model, generation) =>
     requestJson("POST", "/v1/learning/rollback", { body: { model, generation } });
+
+/* Answers are from now on as if this piece of feedback had never been given. */
+export const forget = (model, event) => requestJson("POST", "/v1/learning/forget", { body: { model, event } });
+
+export const setPaused = (model, paused) =>
+    requestJson("POST", `/v1/learning/${paused ? "pause" : "resume"}`, { body: { model } });
+
+/* What a model has learned for this key, as the server says it; null when the model is not loaded or does not learn. */
+export async function learned(model) {
+    const list = await requestJson("GET", "/v1/learning");
+    return (list.data ?? []).find((each) => each.model === model && each.learning) ?? null;
+}
+
+/* A page of what was said and what came of it, {data, next}, newest first; null: this server keeps no log. */
+export function learnedEvents(model, before) {
+    const query = new URLSearchParams({ model, limit: "50", ...(before ? { before } : {}) });
+    return orNull(requestJson("GET", `/v1/learning/history?${query}`));
+}
+
+/* What was learned as a file. */
+export async function exportLearned(model) {
+    const response = await request("GET", `/v1/learning/export?${new URLSearchParams({ model })}`);
+    return response.blob();
+}
 
 const isMissing = (error) => error.status === 404 || error.status === 501;
 

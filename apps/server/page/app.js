@@ -7,6 +7,7 @@ import * as api from "./api.js";
 import * as store from "./store.js";
 import { ChatView } from "./chat_view.js";
 import { Conversation, contextUsed } from "./conversation.js";
+import { LearnedPanel } from "./learned.js";
 import { KeyDialog, SettingsDialog, confirmDelete, samplingFields } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { byId, el } from "./dom.js";
@@ -21,9 +22,12 @@ const view = new ChatView({
     edit: (index, text) => current.edit(index, text),
     learns: (model) => models.some((each) => each.id === model && each.learns),
     vote: api.vote,
+    correct: api.correct,
+    forget: api.forget,
     undo: api.goBack,
     voted: () => save(current.session),
 });
+const learned = new LearnedPanel({ model: () => picker.value, forgotten: dropVote });
 const sidebar = new Sidebar({ open: openById, rename: renameSession, remove: removeSession });
 const keyDialog = new KeyDialog();
 const settings = new SettingsDialog({
@@ -119,6 +123,18 @@ function showFailure(error) {
     if (error.kind === "model") loadModels().catch(() => {}); // the failure on the screen is the one that matters
 }
 
+/* What was forgotten in the panel is no longer shown on its answer. */
+function dropVote(model, event) {
+    for (const message of current.session.messages) {
+        if (message.model !== model || message.vote?.sequence !== event) continue;
+        delete message.vote;
+        message.content = message.original ?? message.content;
+        delete message.original;
+    }
+    save(current.session);
+    view.show(current.session.messages);
+}
+
 /* Everything of a request but its messages. A server without sessions would refuse the id of one. */
 function requestFields(session) {
     session.model = picker.value;
@@ -135,6 +151,7 @@ function refresh() {
     byId("stop").hidden = !current.isBusy;
     byId("export").hidden = session.messages.length === 0;
     byId("local-only").hidden = remote !== null || models.length === 0;
+    learned.offer(models.some((model) => model.id === picker.value && model.learns));
     showContext(session);
     sidebar.show(allSessions(), session.id);
 }

@@ -88,7 +88,10 @@ export class ChatView {
     answerView(message) {
         const body = el("div", { class: "body prose" });
         const stats = el("span", { class: "stats" });
-        const votes = new VoteBar(this.actions);
+        const votes = new VoteBar(this.actions, {
+            correct: () => this.startCorrection(view),
+            changed: () => this.showWords(view),
+        });
         const view = { body, stats, votes, message, markdown: new MarkdownView(body), text: message.content };
         view.item = el(
             "li",
@@ -110,6 +113,12 @@ export class ChatView {
         this.showStats(view, message);
         votes.show(message);
         return view;
+    }
+
+    /* The words of an answer were replaced by better ones, or came back. */
+    showWords(view) {
+        view.text = view.message.content;
+        view.markdown.update(view.text);
     }
 
     copyButton(text) {
@@ -170,21 +179,38 @@ export class ChatView {
     /* ---- editing ---- */
 
     startEdit(item, body, message, index) {
-        const area = el("textarea", {
-            class: "edit",
-            "aria-label": "Edit the message",
-            rows: Math.min(12, message.content.split("\n").length + 1),
+        this.openForm(item, body, message.content, {
+            label: "Edit the message",
+            hint: "What follows this message is replaced.",
+            button: "Send",
+            save: (text) => this.actions.edit(index, text),
+            focus: () => item.querySelector(".changes").focus(),
         });
+    }
+
+    startCorrection(view) {
+        this.openForm(view.item, view.body, view.message.content, {
+            label: "What the answer should have been",
+            hint: "Write what the answer should have been. It is learned from.",
+            button: "Teach this",
+            save: (text) => text !== view.message.content.trim() && view.votes.correct(text),
+            focus: () => view.votes.pencil.focus(),
+        });
+    }
+
+    /* A field with a text in the place of `body`; save(text) gets what was made of it. */
+    openForm(item, body, content, { label, hint, button, save: take, focus }) {
+        const area = el("textarea", { class: "edit", "aria-label": label, rows: Math.min(12, content.split("\n").length + 1) });
         const end = () => {
             form.remove();
             item.classList.remove("editing");
-            item.querySelector(".changes").focus();
+            focus();
         };
         const save = () => {
             const text = area.value.trim();
             if (text === "") return area.focus();
             end();
-            this.actions.edit(index, text);
+            take(text);
         };
         const form = el(
             "div",
@@ -193,12 +219,12 @@ export class ChatView {
             el(
                 "div",
                 { class: "row" },
-                el("span", { class: "hint", text: "What follows this message is replaced." }),
+                el("span", { class: "hint", text: hint }),
                 el("button", { type: "button", class: "button", onclick: end, text: "Cancel" }),
-                el("button", { type: "button", class: "button primary", onclick: save, text: "Send" }),
+                el("button", { type: "button", class: "button primary", onclick: save, text: button }),
             ),
         );
-        area.value = message.content;
+        area.value = content;
         area.addEventListener("keydown", (event) => {
             if (event.key === "Escape") end();
             else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save();

@@ -18,15 +18,20 @@ export function el(tag, attrs = {}, ...children) {
     return node;
 }
 
+/* The same for a drawing. */
+export function svg(tag, attrs = {}, ...children) {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attrs)) {
+        if (name === "text") node.textContent = value;
+        else if (value !== null && value !== undefined) node.setAttribute(name, value);
+    }
+    node.append(...children.filter((child) => child !== null));
+    return node;
+}
+
 /* One of the symbols at the top of index.html, hidden from screen readers: the button around it carries the name. */
 export function icon(name) {
-    const svg = document.createElementNS(SVG, "svg");
-    const use = document.createElementNS(SVG, "use");
-    svg.setAttribute("class", "icon");
-    svg.setAttribute("aria-hidden", "true");
-    use.setAttribute("href", `#icon-${name}`);
-    svg.append(use);
-    return svg;
+    return svg("svg", { class: "icon", "aria-hidden": "true" }, svg("use", { href: `#icon-${name}` }));
 }
 
 /* A button that shows only an icon; `label` is its name and tooltip. */

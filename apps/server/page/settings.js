@@ -16,7 +16,7 @@ export function samplingFields() {
 }
 
 /* A click beside a dialog closes it, as Escape does. */
-function closeOnBackdrop(dialog) {
+export function closeOnBackdrop(dialog) {
     dialog.addEventListener("click", (event) => {
         if (event.target === dialog) dialog.close();
     });
@@ -131,10 +131,20 @@ export class KeyDialog {
     }
 }
 
-/* Resolves to whether the user agreed. */
-export function confirmDelete(title) {
+export const confirmDelete = (title) =>
+    confirmThat({
+        title: "Delete this conversation?",
+        text: `“${title}” is deleted here and on the server. This cannot be undone.`,
+        yes: "Delete",
+    });
+
+/* Asks before something that cannot be undone; resolves to whether the user agreed. */
+export function confirmThat({ title, text, yes, no = "Keep it" }) {
     const dialog = byId("confirm");
-    byId("confirm-text").textContent = `“${title}” is deleted here and on the server. This cannot be undone.`;
+    byId("confirm-title").textContent = title;
+    byId("confirm-text").textContent = text;
+    byId("confirm-yes").textContent = yes;
+    byId("confirm-no").textContent = no;
     return new Promise((resolve) => {
         let agreed = false;
         byId("confirm-yes").onclick = () => {

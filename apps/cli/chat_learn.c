@@ -1,0 +1,302 @@
+#include "chat_learn.h"
+
+#include "answer.h"
+#include "interrupt.h"
+#include "progress.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SAID = 64, N_SHOWN = 10, TEXT_MAX = 16 << 20, TOKENS_MAX = 16 << 20, WAIT_MS = 50 };
+
+/* As a server without keys has it, so that a chat and such a server with the same store teach the same model. */
+static const char TENANT[] = "local";
+
+/* Something that was said in this chat and can be taken back. */
+struct said {
+    int64_t generation;
+    int64_t sequence; // 0: there is no log
+};
+
+struct rv_chat_learn {
+    ruvllm_store *store; // NULL: none
+    ruvllm_engine *engine;
+    uint64_t id; // of the last answer
+    bool has_answer;
+    struct said said[MAX_SAID]; // the newest last; the oldest go
+    size_t n_said;
+};
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static ruvllm_status open_engine(struct rv_chat_learn *l, const struct rv_model_options *options,
+                                 struct ruvllm_error *err)
+{
+    struct ruvllm_engine_params params = ruvllm_engine_params_default();
+    struct ruvllm_model_params model = options->params;
+    struct rv_progress progress;
+    char label[64];
+    ruvllm_status rc;
+
+    snprintf(label, sizeof(label), "loading %s", rv_model_options_base_name(options->path));
+    rv_progress_init(&progress, label);
+    model.rope_scaling = (ruvllm_rope_scaling)options->rope_scaling;
+    model.on_progress = rv_progress_on_load;
+    model.progress_user = &progress;
+    params.model = &model;
+    params.max_sequences = 4; // what is measured first is written by four at once
+    rc = ruvllm_engine_open(&l->engine, options->path, &params, err);
+    rv_progress_clear(&progress);
+    return rc;
+}
+
+static ruvllm_status start_learning(struct rv_chat_learn *l, struct ruvllm_error *err)
+{
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    struct rv_progress progress;
+    ruvllm_status rc;
+
+    rv_progress_init(&progress, "getting to know the model");
+    params.store = l->store;
+    params.on_progress = rv_progress_on_load;
+    params.progress_user = &progress;
+    rc = ruvllm_engine_learn(l->engine, &params, err);
+    rv_progress_clear(&progress);
+    return rc;
+}
+
+int rv_chat_learn_open(struct rv_chat_learn **out, const struct rv_model_options *model,
+                       const struct rv_store_options *store, struct ruvllm_model_info *info)
+{
+    struct rv_chat_learn *l = rv_calloc(1, sizeof(*l));
+    struct ruvllm_error err = {0};
+    int code = RV_EXIT_OK;
+    ruvllm_status rc;
+
+    *out = NULL;
+    if (!l) {
+        rv_output_error(NULL, "cannot allocate the chat");
+        return RV_EXIT_FAILURE;
+    }
+    if (!(store->path && strcmp(store->path, "none") == 0) && !rv_store_options_open(store, false, &l->store, &code)) {
+        rv_chat_learn_close(l);
+        return code;
+    }
+    rc = open_engine(l, model, &err);
+    if (!rc)
+        rc = start_learning(l, &err);
+    if (!rc) {
+        info->struct_size = sizeof(*info);
+        rc = ruvllm_model_info_get(rv_chat_learn_model(l), info, &err);
+    }
+    if (rc) {
+        rv_chat_learn_close(l);
+        return rv_output_failure(&err, rc == RUVLLM_UNSUPPORTED ? "without --learn it chats all the same" : NULL);
+    }
+    *out = l;
+    return RV_EXIT_OK;
+}
+
+void rv_chat_learn_close(struct rv_chat_learn *learn)
+{
+    if (!learn)
+        return;
+    ruvllm_engine_close(learn->engine);
+    ruvllm_store_close(learn->store);
+    rv_free(learn);
+}
+
+const ruvllm_model *rv_chat_learn_model(const struct rv_chat_learn *learn)
+{
+    return ruvllm_engine_model(learn->engine);
+}
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+/* What is known of an answer that was stopped: its words, and how long its question was. */
+static ruvllm_status keep_stopped(struct rv_chat_learn *l, const struct ruvllm_input *input, int64_t decode_us,
+                                  struct rv_chat_reply *out, struct ruvllm_error *err)
+{
+    static char empty[] = "";
+    int32_t *tokens = NULL;
+    size_t n = 0;
+    ruvllm_status rc = ruvllm_engine_cancel(l->engine, l->id, err);
+
+    if (!rc)
+        rc = ruvllm_tokenize(rv_chat_learn_model(l), input, &tokens, &n, err);
+    ruvllm_free(tokens);
+    if (!rc)
+        rc = rv_buf_status(&out->text, "the answer", err);
+    if (!rc)
+        rc = rv_buf_status(&out->tokens, "the answer", err);
+    if (rc)
+        return rc;
+    out->stopped = (struct ruvllm_response){.text = out->text.data ? out->text.data : empty,
+                                            .text_len = out->text.len,
+                                            .tokens = (int32_t *)(void *)out->tokens.data,
+                                            .n_tokens = out->tokens.len / sizeof(int32_t),
+                                            .stop_reason = RUVLLM_STOP_CALLBACK,
+                                            .prompt_tokens = (int32_t)n,
+                                            .decode_us = decode_us};
+    return RUVLLM_OK;
+}
+
+ruvllm_status rv_chat_learn_answer(struct rv_chat_learn *learn, const struct ruvllm_input *input,
+                                   const struct ruvllm_generate_params *params, bool show, struct rv_chat_reply *out,
+                                   struct ruvllm_error *err)
+{
+    struct ruvllm_request request = {
+        .struct_size = sizeof(request), .input = input, .params = params, .tenant = TENANT};
+    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct rv_answer_view view = {.show = show};
+    int64_t first_us = 0;
+    ruvllm_status rc;
+
+    *out = (struct rv_chat_reply){0};
+    rv_buf_init(&out->text, TEXT_MAX);
+    rv_buf_init(&out->tokens, TOKENS_MAX);
+    learn->has_answer = false;
+    rc = ruvllm_engine_submit(learn->engine, &request, &learn->id, err);
+    rv_answer_view_begin(&view);
+    while (!rc && event.type != RUVLLM_EVENT_DONE && !rv_interrupt_seen()) {
+        rc = ruvllm_engine_next_event(learn->engine, learn->id, WAIT_MS, &event, err);
+        if (rc || event.type == RUVLLM_EVENT_NONE)
+            continue;
+        first_us = first_us ? first_us : rv_clock_us();
+        rv_answer_view_text(&view, event.text, event.text_len);
+        rv_buf_add(&out->text, event.text, event.text_len);
+        rv_buf_add(&out->tokens, event.tokens, event.n_tokens * sizeof(*event.tokens));
+    }
+    rv_answer_view_end(&view, rc == RUVLLM_OK);
+    if (rc)
+        return rc;
+    if (event.type != RUVLLM_EVENT_DONE)
+        return keep_stopped(learn, input, first_us ? rv_clock_us() - first_us : 0, out, err);
+    out->whole = event.response;
+    learn->has_answer = true;
+    return RUVLLM_OK;
+}
+
+const struct ruvllm_response *rv_chat_learn_response(const struct rv_chat_reply *reply)
+{
+    return reply->whole ? reply->whole : &reply->stopped;
+}
+
+void rv_chat_learn_release(struct rv_chat_reply *reply)
+{
+    ruvllm_response_free(reply->whole);
+    rv_buf_release(&reply->text);
+    rv_buf_release(&reply->tokens);
+}
+
+/* ---- judging ------------------------------------------------------------------------------ */
+
+void rv_chat_learn_clear(struct rv_chat_learn *learn)
+{
+    learn->has_answer = false;
+}
+
+static void note_said(struct rv_chat_learn *l, const struct ruvllm_feedback_result *result)
+{
+    if (l->n_said == MAX_SAID)
+        memmove(l->said, l->said + 1, --l->n_said * sizeof(*l->said));
+    l->said[l->n_said++] = (struct said){result->generation, result->sequence};
+}
+
+static ruvllm_status say(struct rv_chat_learn *l, struct ruvllm_feedback *feedback,
+                         struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+{
+    ruvllm_status rc = l->has_answer ? RUVLLM_OK : rv_fail(err, RUVLLM_INVALID, "there is no whole answer to judge");
+
+    feedback->id = l->id;
+    if (!rc)
+        rc = ruvllm_engine_give_feedback(l->engine, TENANT, feedback, result, err);
+    if (!rc)
+        note_said(l, result);
+    return rc;
+}
+
+ruvllm_status rv_chat_learn_vote(struct rv_chat_learn *learn, double score, struct ruvllm_feedback_result *result,
+                                 struct ruvllm_error *err)
+{
+    struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .has_score = true, .score = score};
+
+    return say(learn, &feedback, result, err);
+}
+
+ruvllm_status rv_chat_learn_correct(struct rv_chat_learn *learn, const char *text,
+                                    struct ruvllm_feedback_result *result, struct ruvllm_error *err)
+{
+    struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .correction = text};
+
+    return say(learn, &feedback, result, err);
+}
+
+/* With a log just that is forgotten; without, what answered before it comes back. */
+ruvllm_status rv_chat_learn_undo(struct rv_chat_learn *learn, struct ruvllm_error *err)
+{
+    const struct said *last = &learn->said[learn->n_said - 1];
+    ruvllm_status rc;
+
+    if (learn->n_said == 0)
+        return rv_fail(err, RUVLLM_INVALID, "nothing was said in this chat that could be taken back");
+    if (last->sequence)
+        rc = ruvllm_engine_learn_forget(learn->engine, TENANT, last->sequence, NULL, err);
+    else
+        rc = ruvllm_engine_learn_rollback(learn->engine, TENANT, last->generation - 1, NULL, err);
+    if (!rc)
+        learn->n_said--;
+    return rc;
+}
+
+/* ---- looking ------------------------------------------------------------------------------ */
+
+static bool print_event(void *user, const struct ruvllm_learned_event *event)
+{
+    bool is_vote = event->kind == RUVLLM_LEARNED_VOTE;
+    char date[32];
+
+    (void)user;
+    printf("  %s  ", rv_store_options_date(event->time_us / 1000000, date));
+    if (event->generation >= 0)
+        printf("%5lld  ", (long long)event->generation);
+    else
+        printf("    -  ");
+    if (event->is_forgotten)
+        printf("forgotten\n");
+    else if (event->kind == RUVLLM_LEARNED_ROLLBACK)
+        printf("back to %lld\n", (long long)event->about);
+    else if (isfinite(event->kl))
+        printf("%-10s  gained %.3g, moved %.3g\n",
+               !is_vote            ? ruvllm_learned_kind_name(event->kind)
+               : event->score >= 1 ? "good"
+               : event->score <= 0 ? "bad"
+                                   : "scored",
+               event->gain, event->kl);
+    else
+        printf("%s\n", ruvllm_learned_kind_name(event->kind));
+    return true;
+}
+
+ruvllm_status rv_chat_learn_print(struct rv_chat_learn *learn, struct ruvllm_error *err)
+{
+    struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
+    ruvllm_status rc = ruvllm_engine_learned(learn->engine, TENANT, &info, err);
+
+    if (rc)
+        return rc;
+    printf("  generation  %lld%s\n", (long long)info.generation, info.is_paused ? ", paused" : "");
+    printf("  votes       %lld, mean score %.2f\n", (long long)info.n_votes, info.mean_score);
+    printf("  moved       %.3g nats a token in all\n", info.spent_kl);
+    if (!learn->store) {
+        puts("  kept        in memory only: it ends with this chat");
+        return RUVLLM_OK;
+    }
+    if (info.generation == 0)
+        return RUVLLM_OK;
+    puts("");
+    return ruvllm_engine_learn_history(learn->engine, TENANT, 0, N_SHOWN, print_event, NULL, NULL, err);
+}

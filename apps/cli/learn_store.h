@@ -1,0 +1,29 @@
+/* What was learned for a tenant, in a store: train on it, look at it, go back. */
+#ifndef RV_CLI_LEARN_STORE_H
+#define RV_CLI_LEARN_STORE_H
+
+#include "model_options.h"
+#include "store_options.h"
+
+#include "ruvllm_train.h"
+
+struct rv_learn_store {
+    const struct rv_model_options *model;
+    const struct rv_store_options *store;
+    const char *tenant;
+    bool json;
+};
+
+/* What a run is to do besides its parameters. */
+struct rv_learn_store_run {
+    const struct ruvllm_train_params *train;
+    float max_forgetting;
+    bool is_fresh;
+};
+
+/* Each returns the exit code, after saying what came of it or what is wrong. */
+RV_CHECKED int rv_learn_store_run(const struct rv_learn_store *what, const struct rv_learn_store_run *run);
+RV_CHECKED int rv_learn_store_status(const struct rv_learn_store *what);
+RV_CHECKED int rv_learn_store_rollback(const struct rv_learn_store *what, int64_t generation);
+
+#endif

@@ -1,0 +1,16 @@
+/* The model a call about learning means, on a worker's thread. */
+#ifndef RV_SERVER_LEARNING_MODEL_H
+#define RV_SERVER_LEARNING_MODEL_H
+
+#include "server/call.h"
+
+/* False: the reply says that the server does not learn. */
+bool rv_learning_model_served(struct rv_call *call);
+/* The same for the model whose engine the call has. */
+bool rv_learning_model_learns(struct rv_call *call);
+/* Both, and the engine of the model of that name is leased between them; "": of the default one. */
+enum rv_call_ready rv_learning_model_take(struct rv_call *call, const char *name);
+/* Something changed that would end with the engine where no store has it: then the engine stays. */
+void rv_learning_model_keep(struct rv_call *call);
+
+#endif

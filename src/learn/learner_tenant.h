@@ -1,0 +1,97 @@
+/*
+ * One tenant of a learner, for the files of the learner: its state, its place in the log, and what answers. Its lock is
+ * held from reading the log to leaving it, across the wait for the disk.
+ *
+ * A tenant is taken, its log read to the end, an event added, applied and published; then it is left. Who is not used
+ * goes from memory and comes back from its log, or from a checkpoint and the rest of it.
+ */
+#ifndef RV_LEARN_LEARNER_TENANT_H
+#define RV_LEARN_LEARNER_TENANT_H
+
+#include "learn/learner.h"
+
+#include <pthread.h>
+
+/* What all tenants of a model have in common. */
+struct rv_learner {
+    struct rv_learner_config config;
+    char *model;
+    struct rv_whitening whitening;
+    struct rv_trace_ring *traces;
+    struct rv_reasoning_bank *bank;
+    struct rv_tenant_table *tenants;
+};
+
+/* An event of which nobody knows whether it is in the log: writing it failed in a way that leaves that open. */
+struct rv_learner_doubt {
+    bool is_on;
+    int64_t until_us; // who comes later means something new
+    int64_t seq;      // where it was found later; 0: not yet
+    uint8_t uid[RV_STORE_UID_BYTES];
+    enum rv_store_event_kind kind;
+    uint64_t about; // the answer, or the generation
+    double score;
+};
+
+struct rv_learner_tenant {
+    struct rv_tenant_link link; // first; the rest is guarded by the tenant's own lock
+    const char *name;           // the link's
+    pthread_mutex_t lock;       // held while an event is written
+    bool is_read;               // its log was, to the end
+    bool is_behind;             // the log may have more since
+    bool is_lost;               // how the state and the log fit together: it is made anew from the log
+    bool is_unpublished;        // the state answers only after another try
+    bool is_paused;             // known once its log was read
+    int64_t seq;                // of the last event that is in it
+    int64_t n_spooled;          // events in it beyond that, which have no number yet
+    int64_t kept_seq;           // of the last checkpoint
+    struct rv_learner_doubt doubt;
+    struct rv_tenant_learner *state;
+
+    /* What answers, each NULL when there is nothing. */
+    struct rv_adapter *adapter;
+    struct rv_memory *memory;
+    struct rv_deep_shelf deep; // below the head
+    int64_t generation;
+};
+
+extern const struct rv_tenant_table_ops rv_learner_tenant_ops;
+
+/* The tenant of a name (NULL: "default"), made if need be, locked; to be left again. Its log is read by the next two.
+ */
+RV_CHECKED ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *name,
+                                                struct rv_learner_tenant **out, struct ruvllm_error *err);
+void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenant *tenant);
+/* Brings it up to the end of its log. */
+RV_CHECKED ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                                struct ruvllm_error *err);
+/* The same, for answers: what was read before goes on answering while the log cannot be read. */
+RV_CHECKED ruvllm_status rv_learner_tenant_read_or_go_on(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                                         struct ruvllm_error *err);
+/* Both: taken and read, or neither. */
+RV_CHECKED ruvllm_status rv_learner_tenant_begin(struct rv_learner *learner, const char *name,
+                                                 struct rv_learner_tenant **out, struct ruvllm_error *err);
+
+/*
+ * Writes an event, with what comes of it (advantage, kl and gain of the result), and waits for the disk. *is_next tells
+ * whether it follows on what the state has, and so is to be applied. Where it does not (another process wrote in
+ * between, or another model of the tenant's), the log was read instead. `about` is what the same wish is known by when
+ * it comes again after a failure that leaves open whether the event was written.
+ */
+RV_CHECKED ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                                  struct rv_store_event *event, uint64_t about, bool *is_next,
+                                                  struct rv_learner_result *result, struct ruvllm_error *err);
+/* After its log was read: whether this very wish was in doubt, and turned out to be done. */
+bool rv_learner_tenant_was_done(struct rv_learner_tenant *tenant, enum rv_store_event_kind kind, uint64_t about,
+                                double score, struct rv_learner_result *result);
+/* After an event that is in the log: it counts, and what cannot be applied or published now is before the next answer.
+ */
+void rv_learner_tenant_settle(struct rv_learner *learner, struct rv_learner_tenant *tenant, ruvllm_status applied,
+                              const struct ruvllm_error *why);
+/* True for what teaches: votes, corrections, pairs. */
+bool rv_learner_tenant_is_taught_by(enum rv_store_event_kind kind);
+/* Whose deep runs. */
+struct rv_deep_shelf_place rv_learner_tenant_deep_place(const struct rv_learner *learner,
+                                                        const struct rv_learner_tenant *tenant);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Keys of one event: states in which a certain token is to follow, or is not. Immutable once made, shared by all
+ * generations of a tenant's memory that have it, and kept in the event as bytes.
+ */
+#ifndef RV_LEARN_MEMORY_PAGE_H
+#define RV_LEARN_MEMORY_PAGE_H
+
+#include "base/str.h"
+#include "learn/trace.h"
+#include "learn/whitening.h"
+
+#include <stdatomic.h>
+
+enum { RV_MEMORY_PAGE_MAX = 96 }; // keys
+
+struct rv_memory_key {
+    int32_t last;   // token that was read before: a key is looked for after it only
+    int32_t token;  // that is to follow
+    float strength; // 0 to 1; below 0, down to -1: it is not to follow
+    float square;   // of its length
+};
+
+struct rv_memory_page {
+    atomic_int n_refs;
+    int32_t n_dims;
+    int32_t n_keys;
+    struct rv_memory_key *keys;
+    uint16_t *places; // n_keys rows of n_dims, bfloat16: whitened states
+};
+
+/* Which rows of an answer become keys. */
+struct rv_memory_page_choice {
+    float strength;   // of the keys; below 0: against their tokens
+    float least;      // probability of a row's token from which on it becomes one
+    float most;       // ... and below which
+    int32_t max_keys; // the likeliest go
+};
+
+/*
+ * Appends keys of a trace to *page, which is made when it is NULL; it stays NULL when no row is chosen. Against tokens
+ * that memory itself had said there is one in any case, as long as there is room. A page holds RV_MEMORY_PAGE_MAX at
+ * most. `scratch` is n_dims floats. A failure leaves the page as it was.
+ */
+RV_CHECKED ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_trace *trace,
+                                            const struct rv_memory_page_choice *choice,
+                                            const struct rv_whitening *whitening, float *scratch,
+                                            struct ruvllm_error *err);
+struct rv_memory_page *rv_memory_page_ref(struct rv_memory_page *page);
+void rv_memory_page_unref(struct rv_memory_page *page);
+
+/* As bytes of an event, and back; no bytes are no page. FORMAT for what is none, or of another width. */
+RV_CHECKED ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_str *out,
+                                              struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, struct rv_str bytes,
+                                             struct ruvllm_error *err);
+
+#endif

@@ -1,0 +1,269 @@
+/*
+ * A deep run inside an engine, from outside: what a tenant corrected, voted on and preferred becomes a generation that
+ * answers that tenant alone, below the head, and never meets another's cached keys and values; it is there after a
+ * restart and gone after going back, to the bit; and what gains nothing, or forgets too much, changes nothing.
+ */
+#include "ruvllm_learn.h"
+#include "ruvllm_train.h"
+
+#include "support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110 };
+
+static const char *const MODEL = "models/stories260K.gguf";
+static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
+                                "with her mother and her old dog. One day she went out to play and saw a";
+
+static char *play; // what is taught: another kind of text
+static const char *path;
+static ruvllm_store *store;
+static ruvllm_engine *engine;
+
+static ruvllm_engine *open_engine(ruvllm_store *with)
+{
+    struct ruvllm_engine_params params = ruvllm_engine_params_default();
+    struct ruvllm_model_params model = ruvllm_model_params_default();
+    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
+    ruvllm_engine *out;
+
+    model.max_context = CONTEXT;
+    model.n_threads = 1;
+    params.model = &model;
+    learn.store = with;
+    assert_ok(ruvllm_engine_open(&out, test_data(MODEL), &params, err));
+    assert_ok(ruvllm_engine_learn(out, &learn, err));
+    return out;
+}
+
+static void open_all(void)
+{
+    assert_ok(ruvllm_store_open(&store, path, NULL, err));
+    engine = open_engine(store);
+}
+
+static void close_all(void)
+{
+    ruvllm_engine_close(engine);
+    ruvllm_store_close(store);
+}
+
+static struct ruvllm_response *ask(const char *tenant, const char *text, uint64_t *id)
+{
+    struct ruvllm_generate_params params = ruvllm_generate_params_default();
+    struct ruvllm_input input = {.struct_size = sizeof(input), .text = text, .text_len = strlen(text)};
+    struct ruvllm_request request = {
+        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
+    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    uint64_t mine;
+
+    params.temperature = 0;
+    params.max_tokens = N_ANSWER;
+    params.repetition_penalty = 1;
+    params.n_logprobs = 2;
+    params.ignore_eos = true;
+    id = id ? id : &mine;
+    assert_ok(ruvllm_engine_submit(engine, &request, id, err));
+    do {
+        assert_ok(ruvllm_engine_next_event(engine, *id, -1, &event, err));
+    } while (event.type != RUVLLM_EVENT_DONE);
+    return event.response;
+}
+
+static bool same(const struct ruvllm_response *a, const struct ruvllm_response *b)
+{
+    return a->n_tokens == b->n_tokens && memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0 &&
+           memcmp(a->logprobs, b->logprobs, a->n_tokens * a->logprobs_per_token * sizeof(*a->logprobs)) == 0;
+}
+
+/* Lesson number i: a question, and how the play goes on there. */
+static void lesson_of(int i, char question[64], char answer[LESSON_BYTES + 1])
+{
+    const char *at = play + i * 300;
+
+    snprintf(question, 64, "%.40s", at);
+    snprintf(answer, LESSON_BYTES + 1, "%s", at + 40);
+}
+
+/* Corrections, with a few votes and a pair among them. */
+static void teach(const char *tenant, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback)};
+        char question[64], answer[LESSON_BYTES + 1];
+
+        lesson_of(i, question, answer);
+        ruvllm_response_free(ask(tenant, question, &feedback.id));
+        if (i % 5 == 3) {
+            feedback.has_score = true;
+            feedback.score = i % 2;
+        } else if (i % 5 == 4) {
+            feedback.preferred = answer;
+        } else {
+            feedback.correction = answer;
+        }
+        assert_ok(ruvllm_engine_give_feedback(engine, tenant, &feedback, NULL, err));
+    }
+}
+
+static struct ruvllm_deep_report train(const char *tenant, int32_t n_epochs, float max_forgetting)
+{
+    struct ruvllm_train_params t = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params params = ruvllm_deep_params_default();
+    struct ruvllm_deep_report report = {.struct_size = sizeof(report)};
+
+    t.n_epochs = n_epochs;
+    t.step_size = 3e-3f;
+    t.batch_tokens = 512;
+    t.n_threads = 2;
+    params.train = &t;
+    params.max_forgetting = max_forgetting;
+    assert_ok(ruvllm_engine_learn_deep(engine, tenant, &params, &report, err));
+    print_message("held out %.4f -> %.4f, forgetting %.4f, %d steps\n", report.train.held_out_before,
+                  report.train.held_out_after, report.forgetting, report.train.n_steps);
+    return report;
+}
+
+static void what_a_tenant_said_becomes_a_generation(void **state)
+{
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    struct ruvllm_response *other = ask("bert", TEXT, NULL), *before, *after, *again;
+    struct ruvllm_deep_report report;
+
+    (void)state;
+    teach("anna", N_LESSONS);
+    before = ask("anna", TEXT, NULL);
+    assert_int_equal(before->learned_generation, N_LESSONS);
+    report = train("anna", 4, 0.5f);
+    assert_true(report.train.was_written && report.generation == N_LESSONS + 1 && report.sequence == N_LESSONS + 1);
+    assert_true(report.n_corrections == 9 && report.n_votes == 3 && report.n_pairs == 2 && report.n_unused == 0);
+    assert_true(report.train.held_out_after < report.train.held_out_before);
+    assert_true(report.forgetting >= 0 && report.forgetting < 0.5);
+    after = ask("anna", TEXT, NULL);
+    assert_int_equal(after->learned_generation, N_LESSONS + 1);
+    assert_int_equal(after->cached_tokens, 0); // keys and values of other layers are no use
+    assert_false(same(before, after));
+    again = ask("anna", TEXT, NULL);
+    assert_true(again->cached_tokens > 0); // its own are
+    assert_true(same(after, again));
+    ruvllm_response_free(again);
+    again = ask("bert", TEXT, NULL);
+    assert_true(same(other, again)); // nobody else has it
+    ruvllm_response_free(again);
+
+    close_all();
+    open_all();
+    again = ask("anna", TEXT, NULL);
+    assert_int_equal(again->learned_generation, N_LESSONS + 1);
+    assert_true(same(after, again)); // after a restart, to the bit
+    ruvllm_response_free(again);
+    assert_ok(ruvllm_engine_learn_rollback(engine, "anna", N_LESSONS, &back, err));
+    again = ask("anna", TEXT, NULL);
+    assert_true(same(before, again)); // as before the run, to the bit
+    ruvllm_response_free(again);
+    assert_ok(ruvllm_engine_learn_rollback(engine, "anna", N_LESSONS + 1, &back, err));
+    again = ask("anna", TEXT, NULL);
+    assert_true(same(after, again)); // and forth
+    ruvllm_response_free(again);
+    assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 0, &back, err));
+    again = ask("anna", TEXT, NULL);
+    assert_true(same(other, again)); // as the model came
+    ruvllm_response_free(again);
+    ruvllm_response_free(after);
+    ruvllm_response_free(before);
+    ruvllm_response_free(other);
+}
+
+static void a_second_run_goes_on_from_the_first(void **state)
+{
+    struct ruvllm_deep_report first, second;
+
+    (void)state;
+    teach("carl", N_LESSONS);
+    first = train("carl", 2, 0.5f);
+    second = train("carl", 2, 0.5f);
+    assert_true(first.train.was_written);
+    /* The same samples are held out, so it begins where the first one ended. */
+    assert_true(fabs(second.train.held_out_before - first.train.held_out_after) < 1e-3);
+}
+
+static void what_forgets_too_much_answers_nobody(void **state)
+{
+    struct ruvllm_response *before, *after;
+    struct ruvllm_deep_report report;
+
+    (void)state;
+    teach("dora", N_LESSONS);
+    before = ask("dora", TEXT, NULL);
+    report = train("dora", 1, 1e-6f);
+    assert_true(!report.train.was_written && report.sequence == 0);
+    after = ask("dora", TEXT, NULL);
+    assert_true(same(before, after) && after->learned_generation == N_LESSONS);
+    ruvllm_response_free(before);
+    ruvllm_response_free(after);
+}
+
+static void what_was_gone_back_from_is_not_learned(void **state)
+{
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    struct ruvllm_error error;
+
+    (void)state;
+    assert_fails(ruvllm_engine_learn_deep(engine, "emil", NULL, NULL, &error), RUVLLM_INVALID, error, "too little");
+    teach("emil", 8);
+    assert_ok(ruvllm_engine_learn_rollback(engine, "emil", 3, &back, err));
+    assert_fails(ruvllm_engine_learn_deep(engine, "emil", NULL, NULL, &error), RUVLLM_INVALID, error, "3 votes");
+    assert_ok(ruvllm_engine_learn_rollback(engine, "emil", 7, &back, err));
+    assert_true(train("emil", 1, 0.5f).n_corrections == 5);
+}
+
+static void without_a_log_there_is_nothing_to_learn_from(void **state)
+{
+    ruvllm_engine *other = open_engine(NULL);
+    struct ruvllm_error error;
+
+    (void)state;
+    assert_fails(ruvllm_engine_learn_deep(other, "anna", NULL, NULL, &error), RUVLLM_UNSUPPORTED, error, "no log");
+    assert_fails(ruvllm_engine_learn_deep(NULL, "anna", NULL, NULL, &error), RUVLLM_INVALID, error, "engine");
+    ruvllm_engine_close(other);
+}
+
+static int setup(void **state)
+{
+    size_t len;
+
+    (void)state;
+    test_need_file(test_data(MODEL));
+    play = test_read_file(test_data("text/tinyshakespeare.txt"), &len);
+    assert_true(len > 20000);
+    path = test_temp_path(".db");
+    open_all();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close_all();
+    free(play);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_tenant_said_becomes_a_generation),
+        cmocka_unit_test(a_second_run_goes_on_from_the_first),
+        cmocka_unit_test(what_forgets_too_much_answers_nobody),
+        cmocka_unit_test(what_was_gone_back_from_is_not_learned),
+        cmocka_unit_test(without_a_log_there_is_nothing_to_learn_from),
+    };
+
+    test_need_data();
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,13 @@
+/* What the fuzz targets of grammars do with a text: compile it, and follow an answer of allowed tokens. */
+#ifndef RV_TESTS_SUPPORT_GRAMMAR_DRIVE_H
+#define RV_TESTS_SUPPORT_GRAMMAR_DRIVE_H
+
+#include "sample/grammar.h"
+
+/*
+ * Aborts when a promise is broken: a status other than OK, INVALID and NO_MEMORY, an error without a message, a token
+ * that was allowed and cannot be followed. *is_whole tells whether the answer in `out` came to an end.
+ */
+void grammar_drive(enum rv_grammar_kind kind, const char *text, size_t len, struct rv_buf *out, bool *is_whole);
+
+#endif

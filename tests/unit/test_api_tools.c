@@ -1,0 +1,109 @@
+/* Tools out of bodies: what the engine and the template are told, and what is refused where. */
+#include "support/api_bodies.h"
+#include "support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}"
+
+static struct rv_api_request *read_chat(const char *messages, const char *more)
+{
+    struct rv_api_request *request;
+    struct rv_api_error err;
+    char body[2048];
+
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":[%s]%s}", messages, more);
+    if (rv_api_request_parse(RV_API_CHAT, body, strlen(body), &request, &err))
+        fail_msg("%s: %s", body, err.message);
+    rv_api_request_check(request);
+    return request;
+}
+
+#define USER "{\"role\":\"user\",\"content\":\"x\"}"
+
+static void choices_become_the_engines_parameters(void **state)
+{
+    struct rv_api_request *r = read_chat(USER, ",\"tools\":[" TOOL "]");
+
+    (void)state;
+    assert_non_null(strstr(r->params.tools, "\"name\":\"f\""));
+    assert_false(r->params.must_call_tool || r->params.one_tool_call || r->params.tool_name);
+    assert_string_equal(r->shape_param, "tools");
+    assert_non_null(strstr(r->conversation, "\"tools\":[{\"type\":\"function\""));
+    rv_api_request_free(r);
+    r = read_chat(USER, ",\"tools\":[" TOOL "],\"tool_choice\":\"required\",\"parallel_tool_calls\":false");
+    assert_true(r->params.must_call_tool && r->params.one_tool_call);
+    rv_api_request_free(r);
+    r = read_chat(USER, ",\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}");
+    assert_string_equal(r->params.tool_name, "f");
+    rv_api_request_free(r);
+    r = read_chat(USER, ",\"tools\":[" TOOL "],\"tool_choice\":\"none\"");
+    assert_null(r->params.tools);
+    assert_null(r->conversation);
+    rv_api_request_free(r);
+    r = read_chat(USER, ",\"tools\":[]");
+    assert_null(r->params.tools);
+    rv_api_request_free(r);
+}
+
+static void calls_and_results_are_handed_to_the_template(void **state)
+{
+    struct rv_api_request *r =
+        read_chat(USER ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\","
+                       "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": [1]}\"}}]},"
+                       "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"18\"}",
+                  "");
+
+    (void)state;
+    assert_null(r->params.tools);
+    assert_string_equal(r->conversation,
+                        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"\","
+                        "\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"arguments\":{\"a\":[1]},"
+                        "\"name\":\"f\"}}]},{\"role\":\"tool\",\"content\":\"18\",\"tool_call_id\":\"c1\"}]}");
+    assert_int_equal(r->conversation_len, strlen(r->conversation));
+    rv_api_request_free(r);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    body_refused_with(RV_API_CHAT, "\"tools\":[{\"type\":\"function\"}]", "tools[0].function");
+    body_refused_with(RV_API_CHAT, "\"tools\":[{\"type\":\"web\"}]", "tools[0].type");
+    body_refused_with(RV_API_CHAT, "\"tools\":[{\"type\":\"function\",\"function\":{}}]", "tools[0].function.name");
+    body_refused_with(RV_API_CHAT, "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":1}}]",
+                      "tools[0].function.parameters");
+    body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL ",1]", "tools[1]");
+    body_refused_with(RV_API_CHAT, "\"tool_choice\":\"required\"", "tool_choice");
+    body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"tool_choice\":\"any\"", "tool_choice");
+    body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"function\"}",
+                      "tool_choice.function");
+    body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"regex\":\"a\"", "tools");
+    body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"logprobs\":true", "logprobs");
+    body_refused_with(RV_API_CHAT, "\"tools\":[" TOOL "],\"session\":\"s\"", "session");
+    body_refused(RV_API_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
+                 "messages[0].tool_call_id");
+    body_refused(RV_API_TEMPLATE, "{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
+                 "messages[0].role");
+    body_refused(RV_API_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_call_id\":\"1\"}]}",
+                 "messages[0].tool_call_id");
+    body_refused(RV_API_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}]}",
+                 "messages[0].tool_calls");
+    body_refused(RV_API_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":"
+                 "{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}",
+                 "messages[0].tool_calls[0].function.arguments");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(choices_become_the_engines_parameters),
+        cmocka_unit_test(calls_and_results_are_handed_to_the_template),
+        cmocka_unit_test(what_is_wrong_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

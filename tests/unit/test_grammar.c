@@ -1,0 +1,256 @@
+/*
+ * Masks against the obvious: a token is allowed exactly when a fresh matcher can read its bytes after the text so far.
+ * Random texts are generated under each grammar; every one ends complete.
+ */
+#include "base/rng.h"
+#include "support/grammar_fixture.h"
+#include "support/test.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct grammar_fixture fixture;
+
+static int set_up(void **state)
+{
+    (void)state;
+    grammar_fixture_init(&fixture);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    grammar_fixture_release(&fixture);
+    return 0;
+}
+
+static const struct {
+    enum rv_grammar_kind kind;
+    const char *text;
+} grammars[] = {
+    {RV_GRAMMAR_JSON_OBJECT, ""},
+    {RV_GRAMMAR_JSON_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"b\":{\"type\":\"integer\"},"
+     "\"abc\":{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":80}}},"
+     "\"additionalProperties\":{\"enum\":[\"a\",\"ab\",\"abc\",null]}}"},
+    {RV_GRAMMAR_JSON_SCHEMA, "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"pattern\":\"a.*b\"},"
+                             "{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}]}"},
+    {RV_GRAMMAR_GBNF,
+     "root ::= \"{\" s (\",\" s)* \"}\"\ns ::= \"\\\"\" c* \"\\\"\"\nc ::= [^\"\\\\] | \"\\\\\" [\"\\\\]"},
+    {RV_GRAMMAR_GBNF, "root ::= s s\ns ::= .{0,3} x?\nx ::= \"(\" s \")\" | [0-9]"},
+    {RV_GRAMMAR_REGEX, "(ab|abc)*(abc|c)?[^x]{0,3}"},
+    {RV_GRAMMAR_REGEX, "[\\w\\s]+\",?"},
+};
+
+static bool is_set(const uint64_t *bits, int32_t token)
+{
+    return bits[token / 64] >> (token % 64) & 1;
+}
+
+/* Whether a matcher that has read `text` from the beginning takes the token. */
+static bool takes(struct rv_grammar *g, const struct rv_buf *text, int32_t token)
+{
+    struct rv_grammar_matcher *m;
+    uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
+    size_t len = rv_token_trie_bytes(fixture.trie, token, bytes);
+    bool taken;
+
+    assert_ok(rv_grammar_matcher_new(&m, g, err));
+    assert_true(rv_grammar_matcher_read(m, text->len ? text->data : "", text->len));
+    if (rv_vocab_is_eog(fixture.vocab, token))
+        taken = rv_grammar_matcher_may_end(m);
+    else
+        taken = len > 0 && rv_grammar_matcher_read(m, (const char *)bytes, len);
+    rv_grammar_matcher_free(m);
+    return taken;
+}
+
+static int32_t pick(const uint64_t *bits, struct rv_rng *rng)
+{
+    int32_t n = (int32_t)rv_vocab_n_tokens(fixture.vocab), token;
+
+    do
+        token = (int32_t)rv_rng_below(rng, (uint32_t)n);
+    while (!is_set(bits, token));
+    return token;
+}
+
+static void masks_are_what_reading_says(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(grammars) / sizeof(grammars[0]); i++) {
+        struct rv_grammar *g = grammar_fixture_new(&fixture, grammars[i].kind, grammars[i].text);
+        struct rv_grammar_matcher *m;
+        struct rv_buf text;
+        struct rv_rng rng;
+
+        rv_rng_init(&rng, i);
+        rv_buf_init(&text, 1 << 16);
+        assert_ok(rv_grammar_matcher_new(&m, g, err));
+        for (int step = 0; step < 60 && !rv_grammar_matcher_is_complete(m); step++) {
+            const uint64_t *bits;
+            uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
+            int32_t token;
+
+            assert_ok(rv_grammar_matcher_mask(m, &bits, err));
+            for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(fixture.vocab); t++)
+                if (is_set(bits, t) != takes(g, &text, t))
+                    fail_msg("grammar %zu after '%.*s': token %d", i, (int)text.len, text.len ? text.data : "", (int)t);
+            token = pick(bits, &rng);
+            if (rv_vocab_is_eog(fixture.vocab, token))
+                break;
+            assert_ok(rv_grammar_matcher_accept(m, token, err));
+            rv_buf_add(&text, bytes, rv_token_trie_bytes(fixture.trie, token, bytes));
+        }
+        rv_grammar_matcher_free(m);
+        rv_buf_release(&text);
+        rv_grammar_unref(g);
+    }
+}
+
+/* A thousand steps through tables that hold a thousand standings: what was dropped is found again. */
+static void a_long_answer_starts_its_tables_over(void **state)
+{
+    struct rv_grammar *g =
+        grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, "root ::= a{0,6000} \"!\"\na ::= [a-z] | \"(\" [0-9] \")\"");
+    struct rv_grammar_matcher *m;
+
+    (void)state;
+    assert_ok(rv_grammar_matcher_new(&m, g, err));
+    for (int i = 0; i < 6000; i++) {
+        const uint64_t *bits;
+
+        assert_false(rv_grammar_matcher_is_complete(m));
+        if (i % 397 == 0) {
+            assert_ok(rv_grammar_matcher_mask(m, &bits, err));
+            assert_true(is_set(bits, 'a'));
+        }
+        assert_true(i % 3 ? rv_grammar_matcher_read(m, "q", 1) : rv_grammar_matcher_read(m, "(7)", 3));
+    }
+    assert_false(rv_grammar_matcher_read(m, "q", 1));
+    assert_true(rv_grammar_matcher_read(m, "!", 1));
+    assert_true(rv_grammar_matcher_is_complete(m));
+    rv_grammar_matcher_free(m);
+    rv_grammar_unref(g);
+}
+
+/* A hundred brackets, and back. */
+static void depth_is_kept(void **state)
+{
+    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_JSON_SCHEMA, "{\"type\":\"array\"}");
+    struct rv_grammar_matcher *m;
+    const uint64_t *bits;
+
+    (void)state;
+    assert_ok(rv_grammar_matcher_new(&m, g, err));
+    for (int i = 0; i < 100; i++)
+        assert_true(rv_grammar_matcher_read(m, "[", 1));
+    assert_ok(rv_grammar_matcher_mask(m, &bits, err));
+    for (int i = 0; i < 100; i++) {
+        assert_false(rv_grammar_matcher_may_end(m));
+        assert_true(rv_grammar_matcher_read(m, "]", 1));
+    }
+    assert_true(rv_grammar_matcher_is_complete(m));
+    rv_grammar_matcher_free(m);
+    rv_grammar_unref(g);
+}
+
+/* One that would keep thousands of ways open is given up with a sentence, within bounds. */
+static void too_many_ways_are_an_error(void **state)
+{
+    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, "(.|..|...)*a.{3000}");
+    struct rv_grammar_matcher *m;
+    struct ruvllm_error why = {0};
+    ruvllm_status rc = RUVLLM_OK;
+
+    (void)state;
+    assert_ok(rv_grammar_matcher_new(&m, g, err));
+    for (int i = 0; i < 4000 && !rc; i++) {
+        const uint64_t *bits;
+
+        rc = rv_grammar_matcher_mask(m, &bits, &why);
+        if (!rc && !rv_grammar_matcher_read(m, "a", 1))
+            rc = rv_fail(&why, RUVLLM_INVALID, "cannot be followed");
+    }
+    assert_int_equal(rc, RUVLLM_INVALID);
+    assert_non_null(strstr(why.message, "followed"));
+    rv_grammar_matcher_free(m);
+    rv_grammar_unref(g);
+}
+
+static void forbidden_logits_become_infinite(void **state)
+{
+    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, "a|b");
+    size_t n = rv_vocab_n_tokens(fixture.vocab) + 5; // rows may be longer than the vocabulary
+    struct rv_grammar_matcher *m;
+    float logits[TINY_VOCAB_MAX + 5];
+    size_t n_left = 0;
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        logits[i] = (float)i;
+    assert_ok(rv_grammar_matcher_new(&m, g, err));
+    assert_ok(rv_grammar_matcher_apply(m, logits, n, err));
+    for (size_t i = 0; i < n; i++)
+        if (logits[i] != -INFINITY) {
+            assert_true(logits[i] == (float)i);
+            n_left++;
+        }
+    assert_int_equal(n_left, 2);
+    rv_grammar_matcher_free(m);
+    rv_grammar_unref(g);
+}
+
+static void a_thought_may_come_first(void **state)
+{
+    struct rv_grammar_source source = {.kind = RV_GRAMMAR_REGEX, .text = "yes|no", .len = 6};
+    struct rv_grammar *g;
+
+    (void)state;
+    source.thought = RV_GRAMMAR_MAY_THINK;
+    assert_ok(rv_grammar_new(&g, &source, fixture.trie, err));
+    assert_true(grammar_fixture_takes(g, "yes"));
+    assert_true(grammar_fixture_takes(g, "<think>well </thin </</think>\n\nno"));
+    assert_false(grammar_fixture_takes(g, "<think>well"));
+    assert_false(grammar_fixture_takes(g, "<think>well</think>"));
+    assert_false(grammar_fixture_takes(g, "<think>well</think>maybe"));
+    rv_grammar_unref(g);
+    source.thought = RV_GRAMMAR_THINKS;
+    assert_ok(rv_grammar_new(&g, &source, fixture.trie, err));
+    assert_true(grammar_fixture_takes(g, "well</think>no"));
+    assert_false(grammar_fixture_takes(g, "no"));
+    rv_grammar_unref(g);
+}
+
+/* Control tokens stand behind FF, which no text has. */
+static void special_tokens_are_never_allowed_by_text(void **state)
+{
+    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, "root ::= .*");
+    struct rv_grammar_matcher *m;
+    const uint64_t *bits;
+
+    (void)state;
+    assert_ok(rv_grammar_matcher_new(&m, g, err));
+    assert_ok(rv_grammar_matcher_mask(m, &bits, err));
+    for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(fixture.vocab); t++)
+        if (rv_vocab_type(fixture.vocab, t) == RV_TOKEN_CONTROL)
+            assert_int_equal(is_set(bits, t), rv_vocab_is_eog(fixture.vocab, t));
+    rv_grammar_matcher_free(m);
+    rv_grammar_unref(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_are_what_reading_says),
+        cmocka_unit_test(a_long_answer_starts_its_tables_over),
+        cmocka_unit_test(depth_is_kept),
+        cmocka_unit_test(too_many_ways_are_an_error),
+        cmocka_unit_test(forbidden_logits_become_infinite),
+        cmocka_unit_test(a_thought_may_come_first),
+        cmocka_unit_test(special_tokens_are_never_allowed_by_text),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

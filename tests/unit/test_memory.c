@@ -1,0 +1,266 @@
+/* What is to be said in a state is said there and nowhere else, within bounds, and the same after it was bytes. */
+#include "learn/memory.h"
+#include "support/test.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "kernels/vec.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DIMS = 32, VOCAB = 100, N_STATES = 400 };
+
+struct bed {
+    struct rv_whitening whitening;
+    struct rv_rng rng;
+    float state[DIMS];
+    float scratch[DIMS];
+};
+
+static void open_bed(struct bed *b)
+{
+    float *states = rv_calloc(N_STATES * DIMS, sizeof(*states));
+
+    rv_rng_init(&b->rng, 3);
+    for (int i = 0; i < N_STATES * DIMS; i++)
+        states[i] = (float)rv_rng_normal(&b->rng) * (i % DIMS < 4 ? 5 : 1);
+    assert_ok(rv_whitening_init(&b->whitening, states, N_STATES, DIMS, err));
+    b->whitening.radius = 2;
+    rv_free(states);
+}
+
+static void new_state(struct bed *b)
+{
+    for (int i = 0; i < DIMS; i++) {
+        b->state[i] = (float)rv_rng_normal(&b->rng) * (i < 4 ? 5 : 1);
+        b->state[i] = rv_vec_from_bf16(rv_vec_to_bf16(b->state[i]));
+    }
+}
+
+/* A page of one key, for (or against) `token` after `last` in the state. */
+static struct rv_memory_page *page_of(struct bed *b, int32_t last, int32_t token, float strength)
+{
+    const struct rv_memory_page_choice choice = {.strength = strength, .least = 0, .most = 2, .max_keys = 1};
+    struct rv_memory_page *page = NULL;
+    struct rv_trace *trace;
+
+    assert_ok(rv_trace_new(&trace, 1, "a", DIMS, 1, err));
+    assert_ok(rv_trace_set_prompt(trace, &last, 1, err));
+    for (int i = 0; i < DIMS; i++)
+        trace->states[i] = rv_vec_to_bf16(b->state[i]);
+    trace->tokens[0] = token;
+    trace->logprobs[0] = -3;
+    trace->n_rows = 1;
+    assert_ok(rv_memory_page_add(&page, trace, &choice, &b->whitening, b->scratch, err));
+    rv_trace_unref(trace);
+    assert_non_null(page);
+    return page;
+}
+
+/* The memory with one more key; the old one goes. */
+static struct rv_memory *add(struct bed *b, struct rv_memory *before, int32_t last, int32_t token, float strength)
+{
+    struct rv_memory_page *page = page_of(b, last, token, strength);
+    struct rv_memory *memory;
+
+    assert_ok(rv_memory_extend(&memory, before, page, &b->whitening, err));
+    rv_memory_page_unref(page);
+    rv_memory_unref(before);
+    return memory;
+}
+
+/* The probability of a token by logits of 0, which memory was mixed into. */
+static double said(struct bed *b, const struct rv_memory *memory, int32_t last, int32_t token)
+{
+    struct rv_memory_answer answer;
+    float logits[VOCAB] = {0};
+    double sum = 0;
+
+    if (rv_memory_ask(memory, last, b->state, b->scratch, &answer))
+        rv_memory_mix(&answer, logits, VOCAB);
+    for (int i = 0; i < VOCAB; i++)
+        sum += exp((double)logits[i]);
+    return exp((double)logits[token]) / sum;
+}
+
+static void a_key_speaks_in_its_state_and_nowhere_else(void **state)
+{
+    struct rv_memory *memory;
+    struct rv_memory_answer answer;
+    float own[DIMS];
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    new_state(&b);
+    memcpy(own, b.state, sizeof(own));
+    memory = add(&b, NULL, 7, 42, 1);
+    assert_int_equal(rv_memory_n_keys(memory), 1);
+    assert_true(said(&b, memory, 7, 42) > 0.98);
+    assert_true(fabs(said(&b, memory, 8, 42) - 1.0 / VOCAB) < 1e-9); // after another token
+    for (int i = 0; i < 50; i++) {
+        new_state(&b);
+        assert_false(rv_memory_ask(memory, 7, b.state, b.scratch, &answer));
+    }
+    for (int i = 0; i < DIMS; i++)
+        b.state[i] = NAN;
+    assert_false(rv_memory_ask(memory, 7, b.state, b.scratch, &answer));
+    /* Nearer is louder. */
+    memcpy(b.state, own, sizeof(own));
+    b.state[20] += 0.4f;
+    assert_true(rv_memory_ask(memory, 7, b.state, b.scratch, &answer));
+    assert_true(answer.distance > 0 && answer.distance < 1 && answer.share < 0.99f && answer.share > 0);
+    rv_memory_unref(memory);
+    rv_whitening_release(&b.whitening);
+}
+
+static void what_is_mixed_is_the_mixture(void **state)
+{
+    const struct rv_memory_answer answer = {
+        .share = 0.7f, .n_words = 3, .words = {{5, 0.75f}, {9, 0.25f}, {11, -0.5f}}};
+    float logits[VOCAB], mixed[VOCAB];
+    double before[VOCAB], sum = 0, all = 0;
+    struct rv_rng rng;
+
+    (void)state;
+    rv_rng_init(&rng, 1);
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = (float)(3 * rv_rng_normal(&rng));
+    memcpy(mixed, logits, sizeof(mixed));
+    rv_memory_mix(&answer, mixed, VOCAB);
+    for (int i = 0; i < VOCAB; i++)
+        sum += before[i] = exp((double)logits[i]) * (i == 11 ? 0.5 : 1);
+    for (int i = 0; i < VOCAB; i++)
+        all += exp((double)mixed[i]);
+    for (int i = 0; i < VOCAB; i++) {
+        double p = (1 - 0.7) * before[i] / sum + 0.7 * (i == 5 ? 0.75 : i == 9 ? 0.25 : 0);
+
+        assert_true(fabs(exp((double)mixed[i]) / all - p) < 1e-5);
+        assert_true(i == 5 || i == 9 || i == 11 || mixed[i] == logits[i]);
+    }
+}
+
+static void what_is_said_anew_counts(void **state)
+{
+    struct rv_memory *memory;
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    new_state(&b);
+    memory = add(&b, NULL, 7, 42, 1);
+    memory = add(&b, memory, 7, 43, 1);
+    assert_int_equal(rv_memory_n_keys(memory), 1);
+    assert_true(said(&b, memory, 7, 43) > 0.98);
+    memory = add(&b, memory, 7, 43, -0.75f); // taken back
+    assert_int_equal(rv_memory_n_keys(memory), 1);
+    assert_true(said(&b, memory, 7, 43) < 0.3 / VOCAB);
+    memory = add(&b, memory, 7, 44, 1); // another token says nothing about that
+    assert_int_equal(rv_memory_n_keys(memory), 2);
+    assert_true(said(&b, memory, 7, 44) > 0.97);
+    rv_memory_unref(memory);
+    rv_whitening_release(&b.whitening);
+}
+
+static void the_oldest_keys_go(void **state)
+{
+    float first[DIMS], last[DIMS];
+    struct rv_memory *memory = NULL, *before = NULL;
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    for (int i = 0; i < RV_MEMORY_MAX_KEYS + 10; i++) {
+        new_state(&b);
+        if (i == 0)
+            memcpy(first, b.state, sizeof(first));
+        memory = add(&b, memory, i % 50, 42, 1);
+        if (i == RV_MEMORY_MAX_KEYS - 1)
+            before = rv_memory_ref(memory);
+    }
+    memcpy(last, b.state, sizeof(last));
+    assert_int_equal(rv_memory_n_keys(memory), RV_MEMORY_MAX_KEYS);
+    assert_true(said(&b, memory, (RV_MEMORY_MAX_KEYS + 9) % 50, 42) > 0.98);
+    memcpy(b.state, first, sizeof(first));
+    assert_true(said(&b, memory, 0, 42) < 0.5);
+    assert_true(said(&b, before, 0, 42) > 0.98); // who has the old one has it whole
+    rv_memory_unref(memory);
+    rv_memory_unref(before);
+    rv_whitening_release(&b.whitening);
+}
+
+static void pages_are_the_same_after_they_were_bytes(void **state)
+{
+    struct rv_memory_page *page, *again;
+    struct ruvllm_error why;
+    struct rv_str bytes, none = {0};
+    struct bed b;
+    char *copy;
+
+    (void)state;
+    open_bed(&b);
+    new_state(&b);
+    page = page_of(&b, 7, 42, 1);
+    assert_ok(rv_memory_page_write(page, &bytes, err));
+    assert_ok(rv_memory_page_read(&again, DIMS, bytes, err));
+    assert_int_equal(again->n_keys, 1);
+    assert_memory_equal(page->keys, again->keys, sizeof(*page->keys));
+    assert_memory_equal(page->places, again->places, DIMS * sizeof(*page->places));
+    rv_memory_page_unref(again);
+    assert_ok(rv_memory_page_read(&again, DIMS, none, err));
+    assert_null(again);
+    assert_int_equal(rv_memory_page_read(&again, DIMS + 1, bytes, &why), RUVLLM_FORMAT);
+    for (size_t n = 1; n < bytes.len; n++)
+        assert_int_equal(rv_memory_page_read(&again, DIMS, (struct rv_str){.data = bytes.data, .len = n}, &why),
+                         RUVLLM_FORMAT);
+    copy = (char *)(uintptr_t)bytes.data;
+    memset(copy + bytes.len - 2, 0xff, 2); // a place that is no number
+    assert_int_equal(rv_memory_page_read(&again, DIMS, bytes, &why), RUVLLM_FORMAT);
+    rv_free(copy);
+    rv_memory_page_unref(page);
+    rv_whitening_release(&b.whitening);
+}
+
+/* Of a long text the most surprising tokens are kept, in their order. */
+static void a_page_takes_the_most_surprising(void **state)
+{
+    const struct rv_memory_page_choice choice = {.strength = 1, .least = 0, .most = 0.5f, .max_keys = 3};
+    static const float logprobs[] = {-1, -0.1f, -5, -2, -4, -0.8f, -3};
+    struct rv_memory_page *page = NULL;
+    struct rv_trace *trace;
+    int32_t last = 9;
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    assert_ok(rv_trace_new(&trace, 1, "a", DIMS, 7, err));
+    assert_ok(rv_trace_set_prompt(trace, &last, 1, err));
+    memset(trace->states, 0, sizeof(uint16_t) * 7 * DIMS);
+    for (int32_t i = 0; i < 7; i++) {
+        trace->tokens[i] = i + 20;
+        trace->logprobs[i] = logprobs[i];
+        trace->n_rows++;
+    }
+    assert_ok(rv_memory_page_add(&page, trace, &choice, &b.whitening, b.scratch, err));
+    assert_int_equal(page->n_keys, 3);
+    assert_true(page->keys[0].token == 22 && page->keys[1].token == 24 && page->keys[2].token == 26);
+    assert_true(page->keys[0].last == 21 && page->keys[1].last == 23 && page->keys[2].last == 25);
+    rv_memory_page_unref(page);
+    rv_trace_unref(trace);
+    rv_whitening_release(&b.whitening);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_speaks_in_its_state_and_nowhere_else),
+        cmocka_unit_test(what_is_mixed_is_the_mixture),
+        cmocka_unit_test(what_is_said_anew_counts),
+        cmocka_unit_test(the_oldest_keys_go),
+        cmocka_unit_test(pages_are_the_same_after_they_were_bytes),
+        cmocka_unit_test(a_page_takes_the_most_surprising),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
