@@ -5,7 +5,7 @@
 #include "learn_common.h"
 #include "learn_host.h"
 
-enum { PROMPT = 8, MAX_ROUNDS = 15 };
+enum { PROMPT = 8, MAX_ROUNDS = 11 };
 
 static const char TENANT[] = "row13";
 
@@ -27,7 +27,7 @@ void learn_row13(struct learn_args *args)
         .path = args->path, .store = args->extra, .context = 256, .n_threads = args->is_short ? 1 : 2};
     int n_rounds = args->is_short ? 9 : MAX_ROUNDS;
     double slower[MAX_ROUNDS], off[MAX_ROUNDS], best[2] = {1e30, 1e30};
-    const int32_t n = 96;
+    const int32_t n = 64;
     struct host hosts[2];
     uint64_t ids[2];
     bool is_large;
