@@ -149,14 +149,16 @@ struct ruvllm_feedback_result host_vote(struct host *host, const char *tenant, u
 uint64_t host_hash(struct host *host, const char *tenant, int64_t *generation)
 {
     struct rv_adapter *adapter;
+    struct rv_memory *memory;
     struct rv_learner *learner;
     struct ruvllm_error err;
     uint64_t hash;
 
     if (rv_engine_learn_get(host->engine, &learner, &err) ||
-        rv_learner_current(learner, tenant, &adapter, generation, &err))
+        rv_learner_current(learner, tenant, &adapter, &memory, generation, &err))
         lab_die("what was learned", &err);
     hash = lab_hash_adapter(adapter);
     rv_adapter_unref(adapter);
+    rv_memory_unref(memory);
     return hash;
 }

@@ -88,6 +88,16 @@ static double distance_squared(const struct rv_memory_page *a, int32_t i, const 
     return sum;
 }
 
+/* Tokens that two keys in the same place must share: all that are known of both. */
+static int32_t n_known(const struct rv_memory_key *a, const struct rv_memory_key *b)
+{
+    int32_t n = 0;
+
+    while (n < RV_MEMORY_PAGE_CONTEXT && a->context[n] >= 0 && b->context[n] >= 0)
+        n++;
+    return n;
+}
+
 /* True when a new key takes the place of an old one: in the same state, for any token, or against the same. */
 static bool replaces(const struct rv_memory_page *page, int32_t key, const struct rv_memory_page *old, int32_t i_old,
                      double same)
@@ -95,7 +105,7 @@ static bool replaces(const struct rv_memory_page *page, int32_t key, const struc
     const struct rv_memory_key *n = &page->keys[key], *o = &old->keys[i_old];
     bool is_same = n->token == o->token;
 
-    if (n->last != o->last || (!is_same && (n->strength < 0 || o->strength < 0)))
+    if (rv_memory_page_shared(n->context, o->context) < n_known(n, o) || (!is_same && (n->strength < 0 || o->strength < 0)))
         return false;
     return distance_squared(page, key, old, i_old) < same;
 }
@@ -173,7 +183,7 @@ ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *b
     m->n_entries = collect(before, first, page, reach * reach, m->entries);
     for (int32_t i = 0; i < n_new; i++)
         m->entries[m->n_entries++] =
-            (struct entry){.last = page->keys[i].last, .page = (uint16_t)m->n_pages, .key = (uint16_t)i};
+            (struct entry){.last = page->keys[i].context[0], .page = (uint16_t)m->n_pages, .key = (uint16_t)i};
     if (page)
         m->pages[m->n_pages++] = rv_memory_page_ref(page);
     qsort(m->entries, (size_t)m->n_entries, sizeof(*m->entries), by_place);
@@ -213,7 +223,7 @@ static struct rv_memory_word *word_of(struct rv_memory_answer *a, int32_t token,
 }
 
 /* Adds what a key says that lies `near` (1: in the state itself, 0: at the radius). */
-static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, float near)
+static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, int32_t n_shared, float near)
 {
     struct rv_memory_word *word = word_of(a, key->token, key->strength < 0);
     float share;
@@ -224,42 +234,61 @@ static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, fl
         word->weight = fminf(word->weight, key->strength * near);
         return;
     }
-    word->weight += near * near * near * near; // who is nearer has the say
+    /* Who is nearer has the say, and more so who shares more of what was read. */
+    word->weight += near * near * near * near * (float)(1 << n_shared);
     share = MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near));
     a->share = share > a->share ? share : a->share;
 }
 
-bool rv_memory_ask(const struct rv_memory *memory, int32_t last, const float *state, float *scratch,
-                   struct rv_memory_answer *answer)
+/* The tokens before, as keys have them. */
+static void take_context(const int32_t *tokens, int32_t n_tokens, int32_t *context)
+{
+    for (int32_t i = 0; i < RV_MEMORY_PAGE_CONTEXT; i++)
+        context[i] = i < n_tokens ? tokens[n_tokens - 1 - i] : -1;
+}
+
+/* Words for tokens as shares that add up to 1. */
+static void settle(struct rv_memory_answer *a)
+{
+    float sum = 0;
+
+    for (int32_t i = 0; i < a->n_words; i++)
+        sum += a->words[i].weight > 0 ? a->words[i].weight : 0;
+    for (int32_t i = 0; i < a->n_words && sum > 0; i++)
+        a->words[i].weight /= a->words[i].weight > 0 ? sum : 1;
+}
+
+bool rv_memory_ask(const struct rv_memory *memory, const int32_t *tokens, int32_t n_tokens, const float *state,
+                   float *scratch, struct rv_memory_answer *answer)
 {
     const struct rv_memory *m = memory;
     const struct rv_vec_ops *ops = rv_vec_best();
     size_t dims = (size_t)m->whitening->n_dims;
-    float square = m->whitening->radius * m->whitening->radius, own, sum = 0;
-    int32_t i = find_last(m, last);
+    int32_t last = tokens[n_tokens - 1], i = find_last(m, last), context[RV_MEMORY_PAGE_CONTEXT];
+    float radius = m->whitening->radius, own;
 
     *answer = (struct rv_memory_answer){.distance = INFINITY};
-    if (!(square > 0) || i == m->n_entries || m->entries[i].last != last)
+    if (!(radius > 0) || i == m->n_entries || m->entries[i].last != last)
         return false;
+    take_context(tokens, n_tokens, context);
     memcpy(scratch, state, dims * sizeof(*scratch));
     rv_whitening_root(m->whitening, scratch);
     own = ops->dot(scratch, scratch, dims);
     for (; i < m->n_entries && m->entries[i].last == last; i++) {
         const struct rv_memory_page *page = m->pages[m->entries[i].page];
         const struct rv_memory_key *key = &page->keys[m->entries[i].key];
+        int32_t n_shared = rv_memory_page_shared(context, key->context);
+        float reach = radius * rv_memory_page_reach(n_shared);
         float off =
             own + key->square - 2 * ops->dot_bf16(scratch, page->places + (size_t)m->entries[i].key * dims, dims);
-        float part = off > 0 ? off / square : 0; // of the radius, squared
+        float part = off > 0 ? off / (reach * reach) : 0; // of the radius, squared
 
-        if (!(off < square)) // a state that is no number is near to nothing
+        if (!(off < reach * reach)) // a state that is no number is near to nothing
             continue;
         answer->distance = fminf(answer->distance, sqrtf(part));
-        hear(answer, key, 1 - part);
+        hear(answer, key, n_shared, 1 - part);
     }
-    for (int32_t w = 0; w < answer->n_words; w++)
-        sum += answer->words[w].weight > 0 ? answer->words[w].weight : 0;
-    for (int32_t w = 0; w < answer->n_words && sum > 0; w++)
-        answer->words[w].weight /= answer->words[w].weight > 0 ? sum : 1;
+    settle(answer);
     return answer->n_words > 0;
 }
 

@@ -43,11 +43,12 @@ struct rv_memory_answer {
 };
 
 /*
- * Looks up what follows `last` in `state`, which has n_dims numbers; false when the memory says nothing. `scratch` is
- * n_dims floats, used only if there are keys after `last`. Allocates nothing.
+ * Looks up what follows `tokens` (at least one; the last RV_MEMORY_PAGE_CONTEXT are looked at) in `state`, which has
+ * n_dims numbers; false when the memory says nothing. `scratch` is n_dims floats, used only if there are keys after the
+ * last token. Allocates nothing.
  */
-bool rv_memory_ask(const struct rv_memory *memory, int32_t last, const float *state, float *scratch,
-                   struct rv_memory_answer *answer);
+bool rv_memory_ask(const struct rv_memory *memory, const int32_t *tokens, int32_t n_tokens, const float *state,
+                   float *scratch, struct rv_memory_answer *answer);
 /* Puts an answer into a row of logits: only those of its tokens change. */
 void rv_memory_mix(const struct rv_memory_answer *answer, float *logits, size_t n_vocab);
 

@@ -77,7 +77,7 @@ static double said(struct bed *b, const struct rv_memory *memory, int32_t last, 
     float logits[VOCAB] = {0};
     double sum = 0;
 
-    if (rv_memory_ask(memory, last, b->state, b->scratch, &answer))
+    if (rv_memory_ask(memory, &last, 1, b->state, b->scratch, &answer))
         rv_memory_mix(&answer, logits, VOCAB);
     for (int i = 0; i < VOCAB; i++)
         sum += exp((double)logits[i]);
@@ -86,6 +86,7 @@ static double said(struct bed *b, const struct rv_memory *memory, int32_t last, 
 
 static void a_key_speaks_in_its_state_and_nowhere_else(void **state)
 {
+    const int32_t seven = 7;
     struct rv_memory *memory;
     struct rv_memory_answer answer;
     float own[DIMS];
@@ -101,15 +102,15 @@ static void a_key_speaks_in_its_state_and_nowhere_else(void **state)
     assert_true(fabs(said(&b, memory, 8, 42) - 1.0 / VOCAB) < 1e-9); // after another token
     for (int i = 0; i < 50; i++) {
         new_state(&b);
-        assert_false(rv_memory_ask(memory, 7, b.state, b.scratch, &answer));
+        assert_false(rv_memory_ask(memory, &seven, 1, b.state, b.scratch, &answer));
     }
     for (int i = 0; i < DIMS; i++)
         b.state[i] = NAN;
-    assert_false(rv_memory_ask(memory, 7, b.state, b.scratch, &answer));
+    assert_false(rv_memory_ask(memory, &seven, 1, b.state, b.scratch, &answer));
     /* Nearer is louder. */
     memcpy(b.state, own, sizeof(own));
     b.state[20] += 0.4f;
-    assert_true(rv_memory_ask(memory, 7, b.state, b.scratch, &answer));
+    assert_true(rv_memory_ask(memory, &seven, 1, b.state, b.scratch, &answer));
     assert_true(answer.distance > 0 && answer.distance < 1 && answer.share < 0.99f && answer.share > 0);
     rv_memory_unref(memory);
     rv_whitening_release(&b.whitening);
@@ -245,7 +246,7 @@ static void a_page_takes_the_most_surprising(void **state)
     assert_ok(rv_memory_page_add(&page, trace, &choice, &b.whitening, b.scratch, err));
     assert_int_equal(page->n_keys, 3);
     assert_true(page->keys[0].token == 22 && page->keys[1].token == 24 && page->keys[2].token == 26);
-    assert_true(page->keys[0].last == 21 && page->keys[1].last == 23 && page->keys[2].last == 25);
+    assert_true(page->keys[0].context[0] == 21 && page->keys[0].context[3] == 9 && page->keys[2].context[1] == 24);
     rv_memory_page_unref(page);
     rv_trace_unref(trace);
     rv_whitening_release(&b.whitening);
