@@ -7,9 +7,11 @@
 
 /*
  * Nats a token that a lesson may go on its own rows, if they are ENOUGH_ROWS: a few say little about anything but
- * themselves, which memory has. And how unlikely things are before they are taken back.
+ * themselves, which memory has. Steps ten times as long gain no more over many lessons, and cost twice as much
+ * elsewhere: what lessons have in common adds up, the rest does not. And how unlikely things are before they are taken
+ * back.
  */
-static const double REACH = 0.03, MAX_ODDS = 3;
+static const double REACH = 0.001, MAX_ODDS = 3;
 
 enum { ENOUGH_ROWS = 64 };
 

@@ -105,7 +105,8 @@ static bool replaces(const struct rv_memory_page *page, int32_t key, const struc
     const struct rv_memory_key *n = &page->keys[key], *o = &old->keys[i_old];
     bool is_same = n->token == o->token;
 
-    if (rv_memory_page_shared(n->context, o->context) < n_known(n, o) || (!is_same && (n->strength < 0 || o->strength < 0)))
+    if (rv_memory_page_shared(n->context, o->context) < n_known(n, o) ||
+        (!is_same && (n->strength < 0 || o->strength < 0)))
         return false;
     return distance_squared(page, key, old, i_old) < same;
 }
@@ -209,34 +210,41 @@ static int32_t find_last(const struct rv_memory *m, int32_t last)
     return low;
 }
 
-/* The weight of a word, to be added to; NULL when there are too many. */
-static struct rv_memory_word *word_of(struct rv_memory_answer *a, int32_t token, bool is_against)
+/* The word of a token, with its weight so far; in the place of the one that weighs least when there are too many. */
+static struct rv_memory_word *word_of(struct rv_memory_answer *a, int32_t token, float weight)
 {
+    struct rv_memory_word *least = &a->words[0];
+
     for (int32_t i = 0; i < a->n_words; i++) {
-        if (a->words[i].token == token && (a->words[i].weight < 0) == is_against)
-            return &a->words[i];
+        struct rv_memory_word *w = &a->words[i];
+
+        if (w->token == token && (w->weight < 0) == (weight < 0))
+            return w;
+        least = fabsf(w->weight) < fabsf(least->weight) ? w : least;
     }
-    if (a->n_words == RV_MEMORY_MAX_WORDS)
+    if (a->n_words < RV_MEMORY_MAX_WORDS)
+        least = &a->words[a->n_words++];
+    else if (!(fabsf(weight) > fabsf(least->weight)))
         return NULL;
-    a->words[a->n_words] = (struct rv_memory_word){.token = token};
-    return &a->words[a->n_words++];
+    *least = (struct rv_memory_word){.token = token};
+    return least;
 }
 
 /* Adds what a key says that lies `near` (1: in the state itself, 0: at the radius). */
 static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, int32_t n_shared, float near)
 {
-    struct rv_memory_word *word = word_of(a, key->token, key->strength < 0);
-    float share;
+    bool is_against = key->strength < 0;
+    /* Who is nearer has the say, and more so who shares more of what was read. */
+    float weight = is_against ? key->strength * near : near * near * near * near * exp2f((float)n_shared);
+    struct rv_memory_word *word = word_of(a, key->token, weight);
+    float share = is_against ? 0 : MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near));
 
     if (!word)
         return;
-    if (key->strength < 0) { // several do not add up: odds are lowered by the nearest
-        word->weight = fminf(word->weight, key->strength * near);
-        return;
-    }
-    /* Who is nearer has the say, and more so who shares more of what was read. */
-    word->weight += near * near * near * near * (float)(1 << n_shared);
-    share = MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near));
+    if (is_against) // several do not add up: odds are lowered by the nearest
+        word->weight = fminf(word->weight, weight);
+    else
+        word->weight += weight;
     a->share = share > a->share ? share : a->share;
 }
 

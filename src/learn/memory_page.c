@@ -134,8 +134,7 @@ static void add_key(struct rv_memory_page *page, const struct rv_trace *trace, i
     rv_whitening_root(whitening, scratch);
     for (size_t i = 0; i < dims; i++)
         place[i] = rv_vec_to_bf16(scratch[i]);
-    *key = (struct rv_memory_key){
-        .token = trace->tokens[row], .strength = strength, .square = square_of(place, dims)};
+    *key = (struct rv_memory_key){.token = trace->tokens[row], .strength = strength, .square = square_of(place, dims)};
     rv_trace_context(trace, row, key->context, RV_MEMORY_PAGE_CONTEXT);
 }
 

@@ -16,8 +16,8 @@ static const float SURPRISING = -0.357f; // log 0.7, as lessons choose their key
 static bool may_mean_the_same(const struct rv_memory_radius_rows *r, size_t row, size_t key)
 {
     return r->contexts[key * RV_MEMORY_PAGE_CONTEXT] == r->contexts[row * RV_MEMORY_PAGE_CONTEXT] &&
-           r->texts[key] >= 0 && r->texts[key] != r->texts[row] &&
-           r->tokens[key] != r->tokens[row] && r->logprobs[key] < SURPRISING;
+           r->texts[key] >= 0 && r->texts[key] != r->texts[row] && r->tokens[key] != r->tokens[row] &&
+           r->logprobs[key] < SURPRISING;
 }
 
 /* The squared distance to the nearest key that says something else. */
