@@ -246,7 +246,7 @@ static void a_page_takes_the_most_surprising(void **state)
     assert_ok(rv_memory_page_add(&page, trace, &choice, &b.whitening, b.scratch, err));
     assert_int_equal(page->n_keys, 3);
     assert_true(page->keys[0].token == 22 && page->keys[1].token == 24 && page->keys[2].token == 26);
-    assert_true(page->keys[0].context[0] == 21 && page->keys[0].context[3] == 9 && page->keys[2].context[1] == 24);
+    assert_true(page->keys[0].context[0] == 21 && page->keys[0].context[2] == 9 && page->keys[2].context[1] == 24);
     rv_memory_page_unref(page);
     rv_trace_unref(trace);
     rv_whitening_release(&b.whitening);
