@@ -58,7 +58,8 @@ int32_t rv_memory_page_shared(const int32_t *a, const int32_t *b)
 
     while (n < RV_MEMORY_PAGE_CONTEXT && a[n] == b[n] && a[n] >= 0)
         n++;
-    return n;
+    /* Both begin there: nothing is left that could differ. */
+    return n > 0 && n < RV_MEMORY_PAGE_CONTEXT && a[n] < 0 && b[n] < 0 ? RV_MEMORY_PAGE_CONTEXT : n;
 }
 
 float rv_memory_page_reach(int32_t n_shared)

@@ -49,7 +49,7 @@ RV_CHECKED ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const 
                                             const struct rv_memory_page_choice *choice,
                                             const struct rv_whitening *whitening, float *scratch,
                                             struct ruvllm_error *err);
-/* How many of the tokens before, from the last one on, two contexts share. */
+/* How many of the tokens before, from the last one on, two contexts share; all, when they also begin together. */
 int32_t rv_memory_page_shared(const int32_t *a, const int32_t *b);
 /*
  * How much farther than after one token a key reaches when `n_shared` are the same: the same words before make it
