@@ -11,7 +11,7 @@
  * elsewhere: what lessons have in common adds up, the rest does not. And how unlikely things are before they are taken
  * back.
  */
-static const double REACH = 0.001, MAX_ODDS = 3;
+static const double REACH = 0.0002, MAX_ODDS = 3;
 
 enum { ENOUGH_ROWS = 64 };
 

@@ -149,25 +149,50 @@ static int32_t collect(const struct rv_memory *before, int32_t first, const stru
     return n;
 }
 
-/* The oldest pages go until the rest has room, counted before anything is replaced. */
-static int32_t first_kept(const struct rv_memory *before, int32_t n_new)
+static int32_t max_keys(const struct rv_whitening *w)
 {
-    int32_t per_page[RV_MEMORY_MAX_KEYS] = {0}, n = 0, first = 0;
+    int32_t n = (int32_t)(RV_MEMORY_MAX_BYTES / (sizeof(uint16_t) * (size_t)w->n_dims));
+
+    n = n < RV_MEMORY_MAX_KEYS ? n : RV_MEMORY_MAX_KEYS;
+    return n > RV_MEMORY_PAGE_MAX ? n : RV_MEMORY_PAGE_MAX;
+}
+
+/* The oldest pages go until the rest has room, counted before anything is replaced. */
+static int32_t first_kept(const struct rv_memory *before, int32_t n_new, const struct rv_whitening *whitening)
+{
+    int32_t most = max_keys(whitening), n = rv_memory_n_keys(before) + n_new, first = 0;
+    int32_t per_page[RV_MEMORY_MAX_KEYS] = {0};
 
     for (int32_t i = 0; before && i < before->n_entries; i++)
         per_page[before->entries[i].page]++;
-    n = rv_memory_n_keys(before) + n_new;
     while (before && first < before->n_pages &&
-           (n > RV_MEMORY_MAX_KEYS || before->n_pages - first >= RV_MEMORY_MAX_KEYS || per_page[first] == 0))
+           (n > most || before->n_pages - first >= RV_MEMORY_MAX_KEYS || per_page[first] == 0))
         n -= per_page[first++];
     return first;
+}
+
+/* Adds the keys of the newest page where they belong; both parts are sorted. */
+static void insert(struct rv_memory *m, const struct rv_memory_page *page)
+{
+    struct entry added[RV_MEMORY_PAGE_MAX];
+    int32_t left = m->n_entries, n = page->n_keys;
+
+    for (int32_t i = 0; i < n; i++)
+        added[i] = (struct entry){.last = page->keys[i].context[0], .page = (uint16_t)m->n_pages, .key = (uint16_t)i};
+    qsort(added, (size_t)n, sizeof(*added), by_place);
+    m->n_entries += n;
+    for (int32_t to = m->n_entries - 1; n > 0; to--) {
+        bool is_old = left > 0 && by_place(&m->entries[left - 1], &added[n - 1]) > 0;
+
+        m->entries[to] = is_old ? m->entries[--left] : added[--n];
+    }
 }
 
 ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *before, struct rv_memory_page *page,
                                const struct rv_whitening *whitening, struct ruvllm_error *err)
 {
     double reach = (double)whitening->radius * (double)SAME_PLACE;
-    int32_t n_new = page ? page->n_keys : 0, first = first_kept(before, n_new);
+    int32_t n_new = page ? page->n_keys : 0, first = first_kept(before, n_new, whitening);
     int32_t n_pages = before ? before->n_pages - first : 0;
     struct rv_memory *m;
     ruvllm_status rc;
@@ -182,12 +207,10 @@ ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *b
     for (; m->n_pages < n_pages; m->n_pages++)
         m->pages[m->n_pages] = rv_memory_page_ref(before->pages[first + m->n_pages]);
     m->n_entries = collect(before, first, page, reach * reach, m->entries);
-    for (int32_t i = 0; i < n_new; i++)
-        m->entries[m->n_entries++] =
-            (struct entry){.last = page->keys[i].context[0], .page = (uint16_t)m->n_pages, .key = (uint16_t)i};
-    if (page)
+    if (page) {
+        insert(m, page);
         m->pages[m->n_pages++] = rv_memory_page_ref(page);
-    qsort(m->entries, (size_t)m->n_entries, sizeof(*m->entries), by_place);
+    }
     *out = m;
     return RUVLLM_OK;
 }
@@ -237,7 +260,8 @@ static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, in
     /* Who is nearer has the say, and more so who shares more of what was read. */
     float weight = is_against ? key->strength * near : near * near * near * near * exp2f((float)n_shared);
     struct rv_memory_word *word = word_of(a, key->token, weight);
-    float share = is_against ? 0 : MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near));
+    float share =
+        is_against ? 0 : MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near)) * rv_memory_page_trust(n_shared);
 
     if (!word)
         return;

@@ -12,7 +12,10 @@
 
 #include "learn/memory_page.h"
 
-enum { RV_MEMORY_MAX_KEYS = 2048 }; // of a tenant; the oldest go
+enum {
+    RV_MEMORY_MAX_KEYS = 8192,     // of a tenant; the oldest go
+    RV_MEMORY_MAX_BYTES = 16 << 20 // likewise, of their places: less keys for models of more than 1024 dimensions
+};
 
 struct rv_memory;
 

@@ -6,9 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { VERSION = 1, FEW_SHARED = 2 };
+enum { VERSION = 1, FEW_SHARED = 2, ENOUGH_SHARED = 12 };
 
 static const float REACH_A_TOKEN = 0.35f; // in radii
+static const float LEAST_TRUST = 0.1f;
 
 struct header {
     int32_t version;
@@ -65,6 +66,13 @@ int32_t rv_memory_page_shared(const int32_t *a, const int32_t *b)
 float rv_memory_page_reach(int32_t n_shared)
 {
     return n_shared <= FEW_SHARED ? 1 : 1 + (float)(n_shared - FEW_SHARED) * REACH_A_TOKEN;
+}
+
+float rv_memory_page_trust(int32_t n_shared)
+{
+    float part = (float)n_shared / ENOUGH_SHARED;
+
+    return part < 1 ? LEAST_TRUST + (1 - LEAST_TRUST) * part * part * part : 1;
 }
 
 /* ---- keys of an answer ---------------------------------------------------------------------- */

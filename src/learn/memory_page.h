@@ -56,6 +56,8 @@ int32_t rv_memory_page_shared(const int32_t *a, const int32_t *b);
  * likelier that the same is meant.
  */
 float rv_memory_page_reach(int32_t n_shared);
+/* How far a key is believed then, 0 to 1: after one token it is one guess among others. */
+float rv_memory_page_trust(int32_t n_shared);
 struct rv_memory_page *rv_memory_page_ref(struct rv_memory_page *page);
 void rv_memory_page_unref(struct rv_memory_page *page);
 

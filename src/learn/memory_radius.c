@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const double rv_memory_radius_rate = 0.02;
+const double rv_memory_radius_rate = 0.4;
 
 static const float SURPRISING = -0.357f; // log 0.7, as lessons choose their keys
 
