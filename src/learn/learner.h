@@ -118,10 +118,18 @@ RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, con
                                                  struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
 /*
  * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
- * last event it has read, `metrics` JSON. UNSUPPORTED without a store.
+ * last event it has read, `metrics` JSON, `distilled` the names of keys that go (distil.h). UNSUPPORTED without a
+ * store.
  */
-RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
-                                           int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
+struct rv_learner_deepening {
+    struct rv_str content;
+    struct rv_str distilled;
+    int64_t applied_seq;
+    const char *metrics;
+};
+
+RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant,
+                                           const struct rv_learner_deepening *by, struct rv_learner_result *result,
                                            struct ruvllm_error *err);
 /*
  * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over

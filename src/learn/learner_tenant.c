@@ -234,7 +234,7 @@ static ruvllm_status apply_deep(struct rv_learner *l, struct rv_learner_tenant *
     int64_t number;
     ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, err);
 
-    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, err);
+    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, event->memory, err);
 }
 
 static ruvllm_status apply_taught(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_store_event *event,

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "kernels/vec.h"
+#include "learn/distil.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,6 +61,20 @@ static ruvllm_status make_room(struct rv_tenant_learner *l, struct ruvllm_error 
     return rv_tenant_learner_make_room(l, l->now.generation + 1, err);
 }
 
+/* The newest memory with its keys; older ones share these, and have tables of their own. */
+static uint64_t memory_bytes(const struct rv_tenant_learner *l)
+{
+    enum { TABLE_BYTES = 24 }; // of a key in a memory, roughly
+    uint64_t row = (uint64_t)l->now.adapter.n_dims * sizeof(uint16_t) + sizeof(struct rv_memory_key);
+    uint64_t bytes = (uint64_t)rv_memory_n_keys(l->now.memory) * (row + TABLE_BYTES);
+
+    for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++) {
+        if (l->snapshots[i].memory != l->now.memory)
+            bytes += (uint64_t)rv_memory_n_keys(l->snapshots[i].memory) * TABLE_BYTES;
+    }
+    return bytes;
+}
+
 uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *l)
 {
     uint64_t dims = (uint64_t)l->now.adapter.n_dims, rank = (uint64_t)l->now.adapter.rank;
@@ -67,7 +82,7 @@ uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *l)
 
     for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++)
         rows += l->snapshots[i].adapter.a ? 2 * rank : 0;
-    return sizeof(*l) + rows * dims * sizeof(float);
+    return sizeof(*l) + rows * dims * sizeof(float) + memory_bytes(l);
 }
 
 void rv_tenant_learner_resume(struct rv_tenant_learner *l, int64_t generation)
@@ -291,12 +306,18 @@ ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const s
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct rv_str distilled,
+                                         struct ruvllm_error *err)
 {
+    struct rv_memory *memory = NULL;
     ruvllm_status rc = make_room(learner, err);
 
+    if (!rc)
+        rc = rv_distil_drop(&memory, learner->now.memory, distilled, err);
     if (rc)
         return rc;
+    rv_memory_unref(learner->now.memory);
+    learner->now.memory = memory;
     learner->now.deep = deep;
     next_generation(learner);
     return RUVLLM_OK;

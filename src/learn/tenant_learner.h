@@ -81,9 +81,9 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
-/* The next generation, by a deep run's result; 0: none answers any more. */
+/* The next generation, by a deep run's result (0: none answers any more), without the keys it has made superfluous. */
 RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
-                                                    struct ruvllm_error *err);
+                                                    struct rv_str distilled, struct ruvllm_error *err);
 /* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
 RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
