@@ -1,7 +1,7 @@
 /*
  * Learning by its parts, under the names of the seed documents: `ruvllm_microlora` is a small adapter for callers with
- * a model of their own, `ruvllm_sona` the three loops of an engine that learns. Both are the code that
- * ruvllm_learn.h learns with, seen from another side; nothing here has a method of its own.
+ * a model of their own, `ruvllm_sona` a tenant's learning in an engine, by texts; beside them what was judged before is
+ * found again. All is the code that ruvllm_learn.h learns with, seen from another side.
  */
 #ifndef RUVLLM_SONA_H
 #define RUVLLM_SONA_H

@@ -405,11 +405,12 @@ static ruvllm_status load(struct rv_reasoning_bank *b, const char *name, struct 
 static void *run_writer(void *arg)
 {
     struct rv_reasoning_bank *b = arg;
-    bool is_closing = false;
+    bool is_closing = false, is_waiting = false; // for the store, since the last line in the log said so
 
     while (!is_closing) {
         struct ruvllm_error err = {0};
         struct timespec until;
+        ruvllm_status rc;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += WAIT_SECONDS;
@@ -419,8 +420,10 @@ static void *run_writer(void *arg)
             ;
         is_closing = b->is_closing;
         pthread_mutex_unlock(&b->inbox_lock);
-        if (take_in_and_save(b, &err))
+        rc = take_in_and_save(b, &err);
+        if (rc && !is_waiting)
             rv_log(RUVLLM_LOG_WARN, "patterns wait for the store: %s", err.message);
+        is_waiting = rc != RUVLLM_OK;
     }
     return NULL;
 }

@@ -6,25 +6,38 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const MODEL = "models/stories260K.gguf";
 static const char REQUEST[] = "Once upon a time there was a little girl who";
 static const char RESPONSE[] = " wanted to fly to the moon. She found a big red balloon.";
 
-static ruvllm_engine *open_engine(bool learns)
+static ruvllm_engine *open_any(bool learns, ruvllm_store *store)
 {
     struct ruvllm_engine_params params = ruvllm_engine_params_default();
     struct ruvllm_model_params model = ruvllm_model_params_default();
+    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
     ruvllm_engine *engine;
 
     test_need_file(test_data(MODEL));
     model.max_context = 256;
     model.n_threads = 1;
     params.model = &model;
+    learn.store = store;
     assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
     if (learns)
-        assert_ok(ruvllm_engine_learn(engine, NULL, err));
+        assert_ok(ruvllm_engine_learn(engine, &learn, err));
     return engine;
+}
+
+static ruvllm_engine *open_engine(bool learns)
+{
+    return open_any(learns, NULL);
+}
+
+static ruvllm_engine *open_engine_with(ruvllm_store *store)
+{
+    return open_any(true, store);
 }
 
 static ruvllm_sona *open_sona(ruvllm_engine *engine, const char *tenant, float rate)
@@ -143,6 +156,55 @@ static void enough_surprises_ask_for_a_deep_run(void **state)
     ruvllm_engine_close(engine);
 }
 
+/* A dataset of judged texts goes through the log into a deep run, whose verdict is reported as it is. */
+static void a_dataset_is_judged_and_trained_on(void **state)
+{
+    const char *path = test_temp_path(".db");
+    struct ruvllm_train_params train = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params params = ruvllm_deep_params_default();
+    struct ruvllm_sona_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_sona_stats stats = {.struct_size = sizeof(stats)};
+    struct ruvllm_train_sample samples[10];
+    struct ruvllm_error err;
+    ruvllm_engine *engine;
+    ruvllm_store *store;
+    ruvllm_sona *sona;
+
+    (void)state;
+    (void)unlink(path);
+    for (int i = 0; i < 10; i++)
+        samples[i] = (struct ruvllm_train_sample){.struct_size = sizeof(samples[i]),
+                                                  .prompt = i % 2 ? REQUEST : "One day, Tom and his dog",
+                                                  .response = RESPONSE,
+                                                  .score = i % 2 ? 1 : NAN};
+    train.n_epochs = 1;
+    train.n_threads = 1;
+    params.train = &train;
+    params.max_forgetting = 1;
+    assert_int_equal(ruvllm_store_open(&store, path, NULL, &err), RUVLLM_OK);
+    engine = open_engine_with(store);
+    sona = open_sona(engine, "anna", 0.01f);
+    assert_int_equal(ruvllm_sona_deep_optimize(sona, samples, 10, &params, &result, &err), RUVLLM_OK);
+    assert_true(result.samples_used > 0 && result.latency_us > 0 && result.loss_before > 0 && result.loss_after > 0);
+    assert_true(result.applied == (result.generation > 10));
+    assert_int_equal(ruvllm_sona_stats_get(sona, &stats, &err), RUVLLM_OK);
+    assert_true(stats.n_instant == 10 && stats.n_deep == 1 && stats.n_pending == 0 && stats.surprise == 0);
+    samples[3].is_anchor = true;
+    assert_fails(ruvllm_sona_deep_optimize(sona, samples, 10, &params, &result, &err), RUVLLM_INVALID, err, "sample 3");
+    samples[3].is_anchor = false;
+    samples[3].score = 2;
+    assert_fails(ruvllm_sona_deep_optimize(sona, samples, 10, &params, &result, &err), RUVLLM_INVALID, err, "sample 3");
+    ruvllm_sona_free(sona);
+    ruvllm_engine_close(engine);
+    ruvllm_store_close(store);
+    (void)unlink(path);
+    engine = open_engine(true);
+    sona = open_sona(engine, "anna", 0.01f);
+    assert_int_equal(ruvllm_sona_deep_optimize(sona, NULL, 0, &params, &result, &err), RUVLLM_UNSUPPORTED);
+    ruvllm_sona_free(sona);
+    ruvllm_engine_close(engine);
+}
+
 static void what_cannot_teach_is_refused(void **state)
 {
     struct ruvllm_sona_config config = ruvllm_sona_config_default();
@@ -176,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_larger_rate_goes_further),
         cmocka_unit_test(it_is_the_tenants_learning),
         cmocka_unit_test(enough_surprises_ask_for_a_deep_run),
+        cmocka_unit_test(a_dataset_is_judged_and_trained_on),
         cmocka_unit_test(what_cannot_teach_is_refused),
     };
 
