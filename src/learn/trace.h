@@ -14,8 +14,9 @@
 #include <stdatomic.h>
 
 enum {
-    RV_TRACE_MAX_ROWS = 512,   // of an answer: what comes later leaves no trace
-    RV_TRACE_MAX_PROMPT = 8192 // tokens of a question that are kept for corrections
+    RV_TRACE_MAX_ROWS = 512,    // of an answer: what comes later leaves no trace
+    RV_TRACE_MAX_PROMPT = 8192, // tokens of a question that are kept for corrections
+    RV_TRACE_TOP = 32           // likeliest tokens that a row names
 };
 
 struct rv_trace {
@@ -30,7 +31,9 @@ struct rv_trace {
     bool has_adapters;  // it was answered with adapters that the request named
     int32_t n_rows;
     int32_t cap;
+    float scale; // of its logits: 1 / temperature
     int32_t *tokens;
+    int32_t *top;        // n_rows of RV_TRACE_TOP: the likeliest, the first first; -1 where there are fewer
     float *logprobs;     // of the tokens, as the head had them
     bool *is_recalled;   // of each: whether memory had a say in it
     uint16_t *states;    // n_rows of n_dims, bfloat16
