@@ -195,7 +195,7 @@ static uint64_t bits_of(const struct rv_tenant_learner *state)
     assert_ok(rv_adapter_new(&adapter, &shape, give_numbers, &numbers, err));
     bits = rv_str_map_hash(1, (const char *)adapter->head.a, n) ^ rv_str_map_hash(2, (const char *)adapter->head.b, n);
     rv_adapter_unref(adapter);
-    return bits;
+    return bits ^ learn_fixture_memory_bits(state->now.memory);
 }
 
 static bool see(void *user, const struct rv_store_event *e)
