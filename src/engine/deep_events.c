@@ -66,7 +66,7 @@ static ruvllm_status read_keys(const struct reader *r, struct entry *e, struct r
 
         if (k->strength > 0.0f)
             e->keys[e->n_keys++] =
-                (struct rv_deep_events_key){.last = k->last, .token = k->token, .name = rv_distil_name(page, i)};
+                (struct rv_deep_events_key){.last = k->context[0], .token = k->token, .name = rv_distil_name(page, i)};
     }
     rv_memory_page_unref(page);
     return e->keys ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold the keys of an event");

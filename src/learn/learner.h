@@ -9,6 +9,7 @@
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
 
+#include "learn/background.h"
 #include "learn/deep_shelf.h"
 #include "learn/history.h"
 #include "learn/lesson.h"
@@ -34,6 +35,9 @@ struct rv_learner_config {
 RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_config *config,
                                         struct rv_whitening *whitening, struct ruvllm_error *err);
 void rv_learner_free(struct rv_learner *learner);
+/* Starts the background loop, once, before anybody votes. Takes over the anchors, also when it fails. */
+RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
+                                          enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
 
 /*
  * What a tenant's next answer is to be computed with: references of the caller's, each NULL when there is nothing, and
@@ -47,6 +51,9 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
 /* What was asked and how it was judged: every vote adds to it. */
 struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
 const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
+/* out = B (A state): what a tenant's adapter adds to a state the head reads. */
+RV_CHECKED ruvllm_status rv_learner_forward(struct rv_learner *learner, const char *tenant, const float *state,
+                                            float *out, struct ruvllm_error *err);
 /* Who is in memory. */
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 
@@ -60,6 +67,9 @@ struct rv_learner_summary {
     int64_t n_lessons;
     int64_t n_keys;
     bool is_paused;
+    double anchor_kl;
+    int64_t n_ticks;
+    int32_t n_paused;
 };
 
 RV_CHECKED ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant,
