@@ -36,7 +36,7 @@ void learn_row11(struct learn_args *args)
     struct generation kept[N_VOTES + 1];
     struct ruvllm_error err;
     struct host host;
-    int n_same = 0;
+    int n_same = 0, n_distinct = 0;
 
     host_open(&host, &config);
     for (int i = 1; i <= N_VOTES; i++) {
@@ -48,6 +48,7 @@ void learn_row11(struct learn_args *args)
         ruvllm_response_free(host_ask(&host, &ask, &id));
         (void)host_vote(&host, greedy.tenant, id, i % 2);
         kept[i] = look(&host);
+        n_distinct += i > N_VOTES - N_KEPT && kept[i].hash != kept[i - 1].hash;
     }
     for (int i = 0; i < N_KEPT; i++) { // the oldest first: each makes a generation itself, and the oldest goes
         const struct generation *wanted = &kept[N_VOTES - N_KEPT + 1 + i];
@@ -66,11 +67,16 @@ void learn_row11(struct learn_args *args)
         args,
         &(struct learn_figure){
             .what = "restored", .value = (double)n_same / N_KEPT, .bound = LEARN_AT_LEAST, .must = 1, .short_must = 1});
+    learn_figure_print(args, &(struct learn_figure){.what = "distinct", // else coming back would be no feat
+                                                    .value = (double)n_distinct / N_KEPT,
+                                                    .bound = LEARN_AT_LEAST,
+                                                    .must = 0.9,
+                                                    .short_must = 0.9});
     learn_figure_print(args, &(struct learn_figure){.what = "ms_max",
                                                     .value = learn_sample_quantile(ms, N_KEPT, 1),
                                                     .bound = LEARN_AT_MOST,
                                                     .must = 10,
-                                                    .short_must = 1000});
+                                                    .short_must = 60000}); // disks of others may be slow
     learn_figure_print(args, &(struct learn_figure){.what = "ms_p50", .value = learn_sample_quantile(ms, N_KEPT, 0.5)});
     learn_figure_print(
         args, &(struct learn_figure){.what = "compute_ms_max", .value = learn_sample_quantile(compute_ms, N_KEPT, 1)});

@@ -70,8 +70,8 @@ struct record {
     uint64_t hashes[MAX_GENERATIONS]; // that were said; 0: none was
     int64_t last;                     // generation that was acknowledged
     int n_lost, n_doubled, n_other_bits;
-    int n_same_bits; // lives that began at an acknowledged generation, with its bits
-    int64_t n_acknowledged;
+    int n_same_bits;                     // lives that began at an acknowledged generation, with its bits
+    int64_t n_acknowledged, n_unchanged; // votes, and those after which the bits are as before
 };
 
 static void note_beginning(struct record *r, const struct word *w)
@@ -88,6 +88,8 @@ static void note(struct record *r, const struct word *w)
 {
     if (w->generation >= MAX_GENERATIONS)
         lab_die("too many generations", NULL);
+    if (w->generation > 0 && r->hashes[w->generation - 1])
+        r->n_unchanged += r->hashes[w->generation - 1] == w->hash;
     r->hashes[w->generation] = w->hash;
     r->last = w->generation > r->last ? w->generation : r->last;
     r->n_acknowledged++;
@@ -170,6 +172,11 @@ static void print(struct learn_args *args, const struct record *r, int n_kills)
                                                     .bound = LEARN_AT_LEAST,
                                                     .must = n_kills / 10.0,
                                                     .short_must = 1});
+    learn_figure_print(args, &(struct learn_figure){.what = "changed",
+                                                    .value = 1 - (double)r->n_unchanged / (double)r->n_acknowledged,
+                                                    .bound = LEARN_AT_LEAST,
+                                                    .must = 0.9,
+                                                    .short_must = 0.9});
 }
 
 static struct record *new_record(void)

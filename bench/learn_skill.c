@@ -8,7 +8,7 @@ const char *skill_word(const char *model)
 {
     static const struct {
         const char *model, *word;
-    } words[] = {{"stories260K", "happy"}, {"stories15M", "happy"}, {"minimind2-26m", "example"}};
+    } words[] = {{"stories260K", "happy"}, {"stories15M", "scared"}, {"minimind2-26m", "example"}};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(words[i].model, model) == 0)
@@ -53,19 +53,29 @@ static void set_gradients(struct rv_trace *trace, float value)
         trace->gradients[i] = rv_vec_to_bf16(value);
 }
 
-static void vote(struct skill *skill, enum skill_teacher teacher, double rate, struct rv_trace *trace,
-                 const int32_t *tokens)
-{
-    double score = lab_has_word(skill->lab, tokens, SKILL_ANSWER, skill->word);
+struct lesson {
+    enum skill_teacher teacher;
+    double rate;
+};
 
-    if (teacher == SKILL_SHUFFLED)
-        score = rv_rng_uniform(&skill->lab->rng) < rate;
-    if (teacher == SKILL_CONSTANT)
+static void vote(void *user, struct skill *skill, struct rv_trace *trace, const int32_t *answer)
+{
+    const struct lesson *lesson = user;
+    double score = lab_has_word(skill->lab, answer, SKILL_ANSWER, skill->word);
+
+    if (lesson->teacher == SKILL_SHUFFLED)
+        score = rv_rng_uniform(&skill->lab->rng) < lesson->rate;
+    if (lesson->teacher == SKILL_CONSTANT)
         set_gradients(trace, (float)score * 0.01f);
     lab_vote(skill->learner, trace, score);
 }
 
 void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n)
+{
+    skill_answer(skill, n, vote, &(struct lesson){.teacher = teacher, .rate = rate});
+}
+
+void skill_answer(struct skill *skill, int n, skill_answer_fn on_answer, void *user)
 {
     int32_t tokens[SKILL_AT_ONCE][SKILL_PROMPT + SKILL_ANSWER];
 
@@ -82,7 +92,7 @@ void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, i
         }
         lab_generate(skill->lab, answers, n_now, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
         for (int32_t i = 0; i < n_now; i++)
-            vote(skill, teacher, rate, skill->traces[i], tokens[i] + SKILL_PROMPT);
+            on_answer(user, skill, skill->traces[i], tokens[i] + SKILL_PROMPT);
         rv_adapter_unref(adapter);
     }
 }

@@ -37,6 +37,9 @@ void skill_restart(struct skill *skill, int32_t rank);
 
 /* Votes on `n` answers, a few of which are made at once, as a server's users would. `rate` is of shuffled ones. */
 void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n);
+/* Answers to `n` taught prompts with what is learned by then, a few at once, each handed over with its trace. */
+typedef void (*skill_answer_fn)(void *user, struct skill *skill, struct rv_trace *trace, const int32_t *answer);
+void skill_answer(struct skill *skill, int n, skill_answer_fn on_answer, void *user);
 /* The share of `n` answers to unseen prompts that have the word; without what was learned (`is_base`) or with it. */
 double skill_rate(struct skill *skill, bool is_base, int n);
 /* By how much the likelihood of the other texts has fallen: the rise of their mean negative log-likelihood. */

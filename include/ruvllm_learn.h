@@ -28,6 +28,7 @@ struct ruvllm_learn_params {
     ruvllm_progress_fn on_progress; // of what ruvllm_engine_learn does first; false gives up; may be NULL
     void *progress_user;
     uint64_t tenant_bytes; // for what tenants learned: who asks seldom comes back from the store; 0: no end; 512 MiB
+    bool no_background;    // votes alone teach: nothing is gone over again between them
 };
 
 RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
@@ -96,6 +97,9 @@ struct ruvllm_learned_info {
     int64_t n_lessons;         // corrections and pairs that are in it
     int64_t n_keys;            // states that it remembers what to say in, or what not to
     bool is_paused;            // feedback is refused until it is resumed: ruvllm_learn_log.h
+    double anchor_kl;          // how far text that nobody voted on was moved, when the background loop last looked
+    int64_t n_ticks;           // what the background loop added
+    int32_t n_paused;          // votes to come that teach nothing, after votes became all alike; 0: learning goes on
 };
 
 /* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "engine/session.h"
+#include "learn/anchors_store.h"
 #include "learn/first_text.h"
 #include "learn/whitening_store.h"
 
@@ -192,19 +193,27 @@ static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvll
     return rc;
 }
 
-/* Appends the states of a text that was written. */
-static void take_states(struct rv_engine_learn *learn, uint64_t id, struct rv_first_text *text)
+/* What the model's own texts leave behind. */
+struct first {
+    struct rv_first_text text;
+    struct rv_anchors anchors; // its states, with what was likely there
+};
+
+/* Appends what a text that was written left. */
+static void take_states(struct rv_engine_learn *learn, uint64_t id, struct first *first)
 {
     struct rv_trace *trace = rv_trace_ring_find(learn->first, id, NULL);
 
-    if (trace)
-        rv_first_text_add(text, trace);
+    if (trace) {
+        rv_first_text_add(&first->text, trace);
+        rv_anchors_add(&first->anchors, trace, 1);
+    }
     rv_trace_unref(trace);
 }
 
 /* Some texts at once, which a batch computes hardly slower than one. */
 static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn *learn, uint64_t first_seed,
-                                 struct rv_first_text *text, struct ruvllm_error *err)
+                                 struct first *first, struct ruvllm_error *err)
 {
     int32_t tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2 : FIRST_TOKENS;
     uint64_t ids[FIRST_AT_ONCE];
@@ -220,7 +229,7 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
         ruvllm_status each = wait_for(e, ids[i], rc ? &late : err); // also after a failure: nobody else reads them
 
         if (!each)
-            take_states(learn, ids[i], text);
+            take_states(learn, ids[i], first);
         rc = rc ? rc : each;
     }
     return rc;
@@ -228,7 +237,7 @@ static ruvllm_status write_group(struct ruvllm_engine *e, struct rv_engine_learn
 
 /* States of texts the model writes. */
 static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                 const struct ruvllm_learn_params *params, struct rv_first_text *text,
+                                 const struct ruvllm_learn_params *params, struct first *first,
                                  struct ruvllm_error *err)
 {
     ruvllm_status rc = RUVLLM_OK;
@@ -236,23 +245,54 @@ static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn
     for (int i = 0; i < FIRST_TEXTS && !rc; i += FIRST_AT_ONCE) {
         if (params->on_progress && !params->on_progress(params->progress_user, (float)i / FIRST_TEXTS))
             return rv_fail(err, RUVLLM_CANCELLED, "learning was given up before it began");
-        rc = write_group(e, learn, (uint64_t)i + 1, text, err);
+        rc = write_group(e, learn, (uint64_t)i + 1, first, err);
     }
     return rc;
 }
 
-static ruvllm_status make_whitening(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                    const struct ruvllm_learn_params *params, struct rv_whitening *out,
-                                    struct ruvllm_error *err)
+/* Has the texts written; makes the anchors, and the whitening unless there is one. */
+static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                const struct ruvllm_learn_params *params, struct rv_whitening *whitening,
+                                struct rv_anchors *anchors, struct ruvllm_error *err)
 {
-    struct rv_first_text text;
-    ruvllm_status rc = rv_first_text_init(&text, (size_t)FIRST_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
+    struct first first = {0};
+    ruvllm_status rc =
+        rv_first_text_init(&first.text, (size_t)FIRST_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
 
     if (!rc)
-        rc = write_texts(e, learn, params, &text, err);
+        rc = rv_anchors_init(&first.anchors, e->model->hparams.n_embd, err);
     if (!rc)
-        rc = rv_first_text_measure(&text, out, err);
-    rv_first_text_release(&text);
+        rc = write_texts(e, learn, params, &first, err);
+    if (!rc && !whitening->directions)
+        rc = rv_first_text_measure(&first.text, whitening, err);
+    rv_first_text_release(&first.text);
+    if (rc)
+        rv_anchors_release(&first.anchors);
+    else
+        *anchors = first.anchors;
+    return rc;
+}
+
+/* Where the model usually is: from the store, or measured and kept there. */
+static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                const struct ruvllm_learn_params *params, const char *model,
+                                struct rv_whitening *whitening, struct rv_anchors *anchors, struct ruvllm_error *err)
+{
+    const struct rv_hparams *h = &e->model->hparams;
+    bool is_known;
+    ruvllm_status rc = rv_whitening_store_load(params->store, model, h->n_embd, whitening, err);
+
+    if (!rc)
+        rc = rv_anchors_store_load(params->store, model, h->n_embd, h->n_vocab, anchors, err);
+    is_known = whitening->directions != NULL;
+    if (rc || (is_known && anchors->states))
+        return rc;
+    rv_anchors_release(anchors);
+    rc = make_first(e, learn, params, whitening, anchors, err);
+    if (!rc && !is_known)
+        rc = rv_whitening_store_save(params->store, model, whitening, err);
+    if (!rc)
+        rc = rv_anchors_store_save(params->store, model, anchors, err);
     return rc;
 }
 
@@ -268,21 +308,24 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
                                        .trace_bytes = params->trace_bytes,
                                        .tenant_bytes = params->tenant_bytes};
     struct rv_whitening whitening = {0};
+    struct rv_anchors anchors = {0};
     struct rv_learner *learner;
     ruvllm_status rc;
 
     snprintf(model, sizeof(model), "%016" PRIx64, rv_session_model_hash(e));
-    rc = rv_whitening_store_load(params->store, model, e->model->hparams.n_embd, &whitening, err);
-    if (!rc && !whitening.directions) {
-        rc = make_whitening(e, learn, params, &whitening, err);
-        if (!rc)
-            rc = rv_whitening_store_save(params->store, model, &whitening, err);
-    }
+    rc = find_first(e, learn, params, model, &whitening, &anchors, err);
     if (rc) {
         rv_whitening_release(&whitening);
+        rv_anchors_release(&anchors);
         return rc;
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
+    if (!rc && !params->no_background) {
+        rc = rv_learner_study(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
+        if (rc)
+            rv_learner_free(learner);
+    }
+    rv_anchors_release(&anchors);
     if (!rc)
         atomic_store(&learn->learner, learner);
     return rc;

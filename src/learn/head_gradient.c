@@ -135,6 +135,9 @@ void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace
     put(g, trace->gradients + at, token, scale * give_of(g, logits[token]));
     probe = draw(weights, top.n, total, (uint64_t)trace->n_rows);
     put(g, trace->probes + at, top.tokens[probe], scale * give_of(g, top.logits[probe]));
+    for (size_t i = 0; i < RV_TRACE_TOP; i++)
+        trace->top[(size_t)trace->n_rows * RV_TRACE_TOP + i] = i < top.n ? top.tokens[i] : -1;
+    trace->scale = scale;
     trace->tokens[trace->n_rows] = token;
     trace->logprobs[trace->n_rows] = (float)log(own / (own > total ? own : total));
     trace->n_rows++;

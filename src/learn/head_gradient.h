@@ -9,7 +9,7 @@
 #include "learn/trace.h"
 #include "model/manifest.h"
 
-enum { RV_HEAD_GRADIENT_TOP = 32 };
+enum { RV_HEAD_GRADIENT_TOP = RV_TRACE_TOP };
 
 struct rv_head_gradient {
     const struct rv_gguf_tensor *head; // n_vocab rows of n_dims

@@ -1,7 +1,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str_map.h"
-#include "learn/learner_tenant.h"
+#include "learn/learner_study.h"
 #include "learn/lesson_tokens.h"
 
 #include <stdio.h>
@@ -78,7 +78,10 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                        .spent_kl = t->state->now.spent_kl,
                                        .n_lessons = t->state->now.n_lessons,
                                        .n_keys = rv_memory_n_keys(t->state->now.memory),
-                                       .is_paused = t->is_paused};
+                                       .is_paused = t->is_paused,
+                                       .anchor_kl = t->state->now.anchor_kl,
+                                       .n_ticks = t->state->now.n_ticks,
+                                       .n_paused = t->state->now.flood.n_paused};
     rv_learner_tenant_leave(learner, t);
     return RUVLLM_OK;
 }
@@ -101,6 +104,19 @@ struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner)
 const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner)
 {
     return &learner->whitening;
+}
+
+ruvllm_status rv_learner_forward(struct rv_learner *learner, const char *tenant, const float *state, float *out,
+                                 struct ruvllm_error *err)
+{
+    struct rv_learner_tenant *t;
+    ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
+
+    if (rc)
+        return rc;
+    rv_head_adapter_apply(&t->state->now.adapter, state, out);
+    rv_learner_tenant_leave(learner, t);
+    return RUVLLM_OK;
 }
 
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out)
@@ -198,6 +214,8 @@ static ruvllm_status teach(struct rv_learner *l, struct rv_learner_tenant *t, co
     if (!rc && is_next)
         rv_learner_tenant_settle(l, t, rv_tenant_learner_apply(t->state, &d.vote, &trouble), &trouble);
     result->compute_us += rv_clock_us() - start;
+    if (!rc && is_next && lesson->kind == RV_STORE_EVENT_VOTE)
+        rv_learner_study_vote(l, t, lesson->lesson.good, &d.vote);
     result->generation = t->state->now.generation;
     release_draft(&d);
     return rc;
@@ -263,6 +281,8 @@ static ruvllm_status go_back(struct rv_learner *l, struct rv_learner_tenant *t, 
     start = rv_clock_us();
     if (is_next)
         rv_learner_tenant_settle(l, t, rv_tenant_learner_go_back(t->state, generation, &trouble), &trouble);
+    if (t->study)
+        rv_rehearsal_drop_after(&t->study->rehearsal, generation);
     result->compute_us = rv_clock_us() - start;
     return RUVLLM_OK;
 }
@@ -306,7 +326,8 @@ ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *te
 
 /* Under the tenant's lock; as teach. */
 static ruvllm_status deepen(struct rv_learner *l, struct rv_learner_tenant *t, struct rv_store_generation *gen,
-                            struct rv_str content, struct rv_learner_result *result, struct ruvllm_error *err)
+                            const struct rv_learner_deepening *by, struct rv_learner_result *result,
+                            struct ruvllm_error *err)
 {
     struct rv_store_event event = {.kind = RV_STORE_EVENT_DEEP, .generation = t->state->now.generation};
     struct rv_deep_shelf_place place = rv_learner_tenant_deep_place(l, t);
@@ -317,21 +338,22 @@ static ruvllm_status deepen(struct rv_learner *l, struct rv_learner_tenant *t, s
 
     gen->parent = t->state->now.deep;
     if (!rc)
-        rc = rv_deep_shelf_add(&place, gen, content, err);
+        rc = rv_deep_shelf_add(&place, gen, by->content, err);
     if (rc)
         return rc;
     event.delta = rv_deep_shelf_write_ref(gen, ref);
+    event.memory = by->distilled;
     event.reason = (struct rv_str){gen->metrics, strlen(gen->metrics)};
     rc = rv_learner_tenant_append(l, t, &event, (uint64_t)gen->generation, &is_next, result, err);
     if (!rc && is_next)
-        rv_learner_tenant_settle(l, t, rv_tenant_learner_set_deep(t->state, gen->generation, &trouble), &trouble);
+        rv_learner_tenant_settle(l, t, rv_tenant_learner_set_deep(t->state, gen->generation, by->distilled, &trouble),
+                                 &trouble);
     result->generation = t->state->now.generation;
     return rc;
 }
 
-ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
-                                int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
-                                struct ruvllm_error *err)
+ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, const struct rv_learner_deepening *by,
+                                struct rv_learner_result *result, struct ruvllm_error *err)
 {
     struct rv_store_generation *gen = rv_calloc(1, sizeof(*gen));
     struct rv_learner_tenant *t;
@@ -340,13 +362,13 @@ ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, 
     *result = (struct rv_learner_result){0};
     if (!gen)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
-    gen->applied_seq = applied_seq;
-    snprintf(gen->metrics, sizeof(gen->metrics), "%s", metrics);
+    gen->applied_seq = by->applied_seq;
+    snprintf(gen->metrics, sizeof(gen->metrics), "%s", by->metrics);
     rc = learner->config.store ? rv_learner_tenant_begin(learner, tenant, &t, err)
                                : rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
                                               "a deep run's result needs a store to be kept in");
     if (!rc) {
-        rc = deepen(learner, t, gen, content, result, err);
+        rc = deepen(learner, t, gen, by, result, err);
         rv_learner_tenant_leave(learner, t);
     }
     rv_free(gen);
@@ -394,9 +416,11 @@ void rv_learner_free(struct rv_learner *learner)
 {
     if (!learner)
         return;
+    rv_background_close(learner->background);
     rv_tenant_table_free(learner->tenants);
     rv_trace_ring_free(learner->traces);
     rv_reasoning_bank_free(learner->bank);
+    rv_anchors_release(&learner->anchors);
     rv_whitening_release(&learner->whitening);
     rv_free(learner->model);
     rv_free(learner);

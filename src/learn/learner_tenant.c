@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "learn/tenant_checkpoint.h"
+#include "learn/tick_event.h"
 #include "store/store_checkpoints.h"
 #include "store/store_events.h"
 #include "store/store_learner.h"
@@ -25,6 +26,7 @@ static void free_tenant(struct rv_learner_tenant *t)
     if (!t)
         return;
     rv_tenant_learner_free(t->state);
+    rv_study_unref(t->study);
     rv_adapter_unref(t->adapter);
     rv_memory_unref(t->memory);
     rv_deep_shelf_release(&t->deep);
@@ -107,7 +109,7 @@ ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *nam
 static uint64_t bytes_of(const struct rv_learner_tenant *t)
 {
     return sizeof(*t) + rv_tenant_learner_n_bytes(t->state) + (t->adapter ? t->adapter->n_bytes : 0) +
-           (t->deep.adapter ? t->deep.adapter->n_bytes : 0);
+           (t->deep.adapter ? t->deep.adapter->n_bytes : 0) + (t->study ? t->study->rehearsal.n_bytes : 0);
 }
 
 void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenant *tenant)
@@ -234,7 +236,7 @@ static ruvllm_status apply_deep(struct rv_learner *l, struct rv_learner_tenant *
     int64_t number;
     ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, err);
 
-    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, err);
+    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, event->memory, err);
 }
 
 static ruvllm_status apply_taught(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_store_event *event,
@@ -263,6 +265,8 @@ static ruvllm_status apply_event(struct rv_learner *l, struct rv_learner_tenant 
         return rv_tenant_learner_go_back(t->state, event->generation, err);
     if (event->kind == RV_STORE_EVENT_DEEP)
         return apply_deep(l, t, event, err);
+    if (event->kind == RV_STORE_EVENT_TICK || event->kind == RV_STORE_EVENT_GATE)
+        return rv_tick_event_apply(t->state, event->result, err);
     return rv_learner_tenant_is_taught_by(event->kind) ? apply_taught(l, t, event, err) : RUVLLM_OK;
 }
 

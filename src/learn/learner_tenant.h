@@ -20,6 +20,8 @@ struct rv_learner {
     struct rv_trace_ring *traces;
     struct rv_reasoning_bank *bank;
     struct rv_tenant_table *tenants;
+    struct rv_anchors anchors;
+    struct rv_background *background; // NULL: none
 };
 
 /* An event of which nobody knows whether it is in the log: writing it failed in a way that leaves that open. */
@@ -53,6 +55,8 @@ struct rv_learner_tenant {
     struct rv_memory *memory;
     struct rv_deep_shelf deep; // below the head
     int64_t generation;
+
+    struct rv_study *study; // what the background loop goes over; NULL: nothing yet
 };
 
 extern const struct rv_tenant_table_ops rv_learner_tenant_ops;

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "kernels/vec.h"
+#include "learn/distil.h"
+#include "learn/head_basis.h"
 
 #include <math.h>
 #include <string.h>
@@ -202,7 +204,10 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
     vote->score = score;
     vote->advantage = advantage_of(&learner->now, score);
     weigh_rows(trace, vote->advantage, share_of(&learner->now), weights);
-    rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 2,
+    if (learner->now.flood.n_paused > 0)
+        return RUVLLM_OK;
+    rv_head_adapter_step(&vote->step, &rows, learner->whitening,
+                         reach_of(&learner->now, vote->advantage) * (trace->reach > 0 ? trace->reach : 1), 2,
                          learner->scratch);
     if (vote->advantage > -SURPRISE)
         return RUVLLM_OK;
@@ -294,22 +299,30 @@ ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const s
         rv_memory_unref(s->memory);
         s->memory = memory;
     }
-    if (vote->is_lesson)
+    if (vote->is_lesson) {
         s->n_lessons++;
-    else
+    } else {
+        rv_flood_add(&s->flood, vote->score, s->mean, s->generation);
         count_score(s, vote->score);
+    }
     s->spent_kl += vote->step.kl;
     rv_head_adapter_fold(&s->adapter, &vote->step, 1.0f, learner->whitening, learner->scratch);
     next_generation(learner);
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct rv_str distilled,
+                                         struct ruvllm_error *err)
 {
+    struct rv_memory *memory = NULL;
     ruvllm_status rc = make_room(learner, err);
 
+    if (!rc)
+        rc = rv_distil_drop(&memory, learner->now.memory, distilled, err);
     if (rc)
         return rc;
+    rv_memory_unref(learner->now.memory);
+    learner->now.memory = memory;
     learner->now.deep = deep;
     next_generation(learner);
     return RUVLLM_OK;
@@ -351,11 +364,68 @@ ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64
         learner->now.n_lessons = 0;
         rv_memory_unref(learner->now.memory);
         learner->now.memory = NULL;
+        learner->now.anchor_kl = 0;
+        learner->now.n_ticks = 0;
+        learner->now.flood = (struct rv_flood){0};
         rv_head_adapter_clear(&learner->now.adapter);
     } else {
         copy_state(&learner->now, slot_of(learner, generation));
     }
+    learner->now.flood.n_paused = 0; // who goes back by hand wants to go on
     learner->now.generation = last;
     next_generation(learner);
+    learner->root = learner->now.generation;
+    return RUVLLM_OK;
+}
+
+bool rv_tenant_learner_can_tick(const struct rv_tenant_learner *learner, int64_t base)
+{
+    return base == learner->now.generation ||
+           (base >= learner->root && base > 0 && rv_tenant_learner_has(learner, base));
+}
+
+ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const struct rv_head_adapter *made,
+                                     int64_t base, double kl, struct ruvllm_error *err)
+{
+    struct rv_tenant_state *s = &learner->now;
+    ruvllm_status rc = make_room(learner, err);
+
+    if (rc)
+        return rc;
+    if (!rv_tenant_learner_can_tick(learner, base))
+        return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
+                            "generation %lld, which a tick worked on, is not kept", (long long)base);
+    if (base == s->generation && made->n_pairs <= s->adapter.rank) {
+        size_t n = (size_t)made->n_pairs * (size_t)made->n_dims;
+
+        s->adapter.n_pairs = made->n_pairs;
+        memcpy(s->adapter.a, made->a, n * sizeof(float));
+        memcpy(s->adapter.b, made->b, n * sizeof(float));
+    } else {
+        const struct rv_head_adapter *from = base == s->generation ? &s->adapter : &slot_of(learner, base)->adapter;
+
+        rc = rv_head_basis_shift(&s->adapter, made, from, learner->whitening, err);
+        if (rc)
+            return rc;
+    }
+    s->anchor_kl = kl;
+    s->n_ticks++;
+    next_generation(learner);
+    return RUVLLM_OK;
+}
+
+ruvllm_status rv_tenant_learner_pause(struct rv_tenant_learner *learner, int64_t generation, struct ruvllm_error *err)
+{
+    struct rv_tenant_state *s;
+    ruvllm_status rc;
+
+    while (generation < learner->now.generation && !rv_tenant_learner_has(learner, generation))
+        generation++;
+    rc = rv_tenant_learner_go_back(learner, generation, err);
+    if (rc)
+        return rc;
+    s = slot_of(learner, learner->now.generation);
+    rv_flood_pause(&learner->now.flood);
+    rv_flood_pause(&s->flood);
     return RUVLLM_OK;
 }

@@ -9,6 +9,7 @@
 #define RV_LEARN_TENANT_LEARNER_H
 
 #include "base/str.h"
+#include "learn/flood.h"
 #include "learn/head_adapter.h"
 #include "learn/memory.h"
 #include "learn/trace.h"
@@ -25,6 +26,9 @@ struct rv_tenant_state {
     double spent_kl;   // of all steps that are in it
     int64_t deep;      // number of the deep run whose result answers below the head; 0: none
     int64_t n_lessons; // corrections and pairs that are in it
+    double anchor_kl;  // on anchors, when the last tick looked; nats a token
+    int64_t n_ticks;   // that are in it
+    struct rv_flood flood;
     struct rv_head_adapter adapter;
     struct rv_memory *memory; // a reference; NULL: nothing
 };
@@ -32,6 +36,7 @@ struct rv_tenant_state {
 struct rv_tenant_learner {
     const struct rv_whitening *whitening;
     struct rv_tenant_state now;
+    int64_t root; // the generation of the last return to an earlier one: ticks that began before it are void
     struct rv_tenant_state snapshots[RV_TENANT_LEARNER_SNAPSHOTS]; // by generation modulo their number; 0: empty
     float *scratch;
 };
@@ -81,13 +86,25 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
-/* The next generation, by a deep run's result; 0: none answers any more. */
+/* The next generation, by a deep run's result (0: none answers any more), without the keys it has made superfluous. */
 RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
-                                                    struct ruvllm_error *err);
+                                                    struct rv_str distilled, struct ruvllm_error *err);
 /* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
 RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);
 RV_CHECKED ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64_t generation,
                                                    struct ruvllm_error *err);
+
+/*
+ * The next generation: the change that a tick made of generation `base`, on top of what came since. NOT_FOUND when
+ * `base` is not in memory any more, or was gone back from. `kl` is what anchors say.
+ */
+RV_CHECKED ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const struct rv_head_adapter *made,
+                                                int64_t base, double kl, struct ruvllm_error *err);
+bool rv_tenant_learner_can_tick(const struct rv_tenant_learner *learner, int64_t base);
+/* After an alarm: back to a generation (or to the oldest that is left after it), and votes teach nothing for a while.
+ */
+RV_CHECKED ruvllm_status rv_tenant_learner_pause(struct rv_tenant_learner *learner, int64_t generation,
+                                                 struct ruvllm_error *err);
 
 #endif

@@ -28,17 +28,20 @@ ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const char *tenan
     t->id = id;
     t->asked_last = -1;
     t->n_dims = n_dims;
+    t->scale = 1;
     t->cap = max_tokens < RV_TRACE_MAX_ROWS ? max_tokens : RV_TRACE_MAX_ROWS;
     cap = (size_t)t->cap;
     n = cap * (size_t)n_dims;
     t->tenant = rv_strndup(tenant ? tenant : "", tenant ? strlen(tenant) : 0);
     t->tokens = rv_realloc_array(NULL, cap, sizeof(*t->tokens));
+    t->top = rv_realloc_array(NULL, cap * RV_TRACE_TOP, sizeof(*t->top));
     t->logprobs = rv_realloc_array(NULL, cap, sizeof(*t->logprobs));
     t->is_recalled = rv_calloc(cap ? cap : 1, sizeof(*t->is_recalled));
     t->states = rv_realloc_array(NULL, n, sizeof(*t->states));
     t->gradients = rv_realloc_array(NULL, n, sizeof(*t->gradients));
     t->probes = rv_realloc_array(NULL, n, sizeof(*t->probes));
-    if (!t->tenant || !t->tokens || !t->logprobs || !t->is_recalled || !t->states || !t->gradients || !t->probes) {
+    if (!t->tenant || !t->tokens || !t->top || !t->logprobs || !t->is_recalled || !t->states || !t->gradients ||
+        !t->probes) {
         rv_trace_unref(t);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a trace of %d tokens", (int)t->cap);
     }
@@ -60,9 +63,18 @@ ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32_t *tokens,
     return RUVLLM_OK;
 }
 
-int32_t rv_trace_last(const struct rv_trace *trace, int32_t row)
+void rv_trace_context(const struct rv_trace *trace, int32_t row, int32_t *out, int32_t n)
 {
-    return row > 0 ? trace->tokens[row - 1] : trace->asked_last;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t back = i - row; // into the question, from its end
+
+        if (back < 0)
+            out[i] = trace->tokens[row - 1 - i];
+        else if (trace->prompt && back < trace->n_prompt)
+            out[i] = trace->prompt[trace->n_prompt - 1 - back];
+        else
+            out[i] = back == 0 ? trace->asked_last : -1;
+    }
 }
 
 struct rv_trace *rv_trace_ref(struct rv_trace *trace)
@@ -78,6 +90,7 @@ void rv_trace_unref(struct rv_trace *trace)
     rv_free(trace->tenant);
     rv_free(trace->prompt);
     rv_free(trace->tokens);
+    rv_free(trace->top);
     rv_free(trace->logprobs);
     rv_free(trace->is_recalled);
     rv_free(trace->states);
@@ -88,7 +101,8 @@ void rv_trace_unref(struct rv_trace *trace)
 
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace)
 {
-    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(int32_t) + sizeof(float) + sizeof(bool);
+    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(float) + sizeof(bool) +
+                   (1 + RV_TRACE_TOP) * sizeof(int32_t);
 
     return sizeof(*trace) + (uint64_t)trace->cap * row +
            (trace->prompt ? (uint64_t)trace->n_prompt * sizeof(*trace->prompt) : 0);

@@ -159,3 +159,18 @@ void rv_whitening_root(const struct rv_whitening *whitening, float *row)
 {
     resize(whitening, row, true);
 }
+
+void rv_whitening_metric(const struct rv_whitening *whitening, const float *row, float *out)
+{
+    const struct rv_vec_ops *ops = rv_vec_best();
+    const struct rv_whitening *w = whitening;
+    size_t dims = (size_t)w->n_dims;
+
+    memcpy(out, row, dims * sizeof(*out));
+    rv_vec_scale(out, w->rest + w->ridge, dims);
+    for (int32_t i = 0; i < w->n_directions; i++) {
+        const float *direction = w->directions + (size_t)i * dims;
+
+        ops->add(out, direction, (w->variances[i] - w->rest) * ops->dot(direction, row, dims), dims);
+    }
+}

@@ -1,0 +1,31 @@
+/*
+ * Anchors: states of text the model itself wrote, with the tokens that were likeliest there. What learning does to them
+ * is what it does to everything that nobody voted on. Made once for a model, beside its whitening; immutable after
+ * that, read from any thread.
+ *
+ * The distribution at an anchor is taken over its likeliest tokens and whichever tokens learning is about to raise;
+ * rows of the head are read again, so an anchor is a state and some numbers of tokens.
+ */
+#ifndef RV_LEARN_ANCHORS_H
+#define RV_LEARN_ANCHORS_H
+
+#include "learn/trace.h"
+
+enum {
+    RV_ANCHORS_MAX = 3072,
+    RV_ANCHORS_GUARD = 8 // every eighth only measures: what was fitted to would flatter itself
+};
+
+struct rv_anchors {
+    int32_t n_dims;
+    int32_t n;
+    uint16_t *states; // RV_ANCHORS_MAX rows of n_dims, bfloat16; n are in use
+    int32_t *top;     // likewise, RV_TRACE_TOP tokens each, the likeliest first; -1: fewer
+};
+
+RV_CHECKED ruvllm_status rv_anchors_init(struct rv_anchors *out, int32_t n_dims, struct ruvllm_error *err);
+void rv_anchors_release(struct rv_anchors *anchors);
+/* Takes every `stride`-th row of a trace, as long as there is room. */
+void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace, int32_t stride);
+
+#endif

@@ -1,0 +1,155 @@
+#include "learn/learner_study.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "learn/tick_event.h"
+
+enum { STUDY_BYTES = 8 << 20 };
+
+/* Under the tenant's lock: asks for a tick when there is enough new. Not having one is no failure of the vote. */
+static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
+{
+    struct rv_background_job *job;
+    struct ruvllm_error err;
+
+    if (t->study->n_new < RV_BACKGROUND_EVERY || t->study->is_busy)
+        return;
+    if (rv_background_job_new(&job, t->name, t->study, &t->state->now.adapter, &err)) {
+        rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %s", t->name, err.message);
+        return;
+    }
+    job->generation = t->state->now.generation;
+    job->mean = t->state->now.mean;
+    t->study->n_new = 0;
+    t->study->is_busy = true;
+    rv_background_ask(l->background, job);
+}
+
+/* An answer that was voted on is remembered, to be gone over again. */
+static void remember(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_trace *trace,
+                     const struct rv_tenant_vote *made)
+{
+    ruvllm_status rc = RUVLLM_OK;
+    struct ruvllm_error err;
+
+    if (!l->background || t->state->now.flood.n_paused > 0)
+        return;
+    if (!t->study)
+        rc = rv_study_new(&t->study, &l->whitening, STUDY_BYTES, &err);
+    if (!rc)
+        rc =
+            rv_rehearsal_add(&t->study->rehearsal, trace, made->score, made->advantage, t->state->now.generation, &err);
+    if (rc) {
+        rv_log(RUVLLM_LOG_WARN, "an answer of tenant '%s' will not be gone over again: %s", t->name, err.message);
+        return;
+    }
+    t->study->n_new++;
+    ask_for_tick(l, t);
+}
+
+/* Under the tenant's lock: an event of the background loop goes the way of all others. Takes over the bytes. */
+static ruvllm_status record(struct rv_learner *l, struct rv_learner_tenant *t, struct rv_store_event *event,
+                            struct rv_str bytes, struct ruvllm_error *err)
+{
+    struct rv_learner_result result = {0};
+    struct ruvllm_error trouble;
+    bool is_next;
+    ruvllm_status rc = rv_tenant_learner_make_room(t->state, t->state->now.generation + 1, err);
+
+    event->result = bytes;
+    event->generation = t->state->now.generation;
+    if (!rc)
+        rc = rv_learner_tenant_append(l, t, event, (uint64_t)event->generation, &is_next, &result, err);
+    if (!rc && is_next)
+        rv_learner_tenant_settle(l, t, rv_tick_event_apply(t->state, bytes, &trouble), &trouble);
+    rv_free((char *)(uintptr_t)bytes.data);
+    return rc;
+}
+
+/* Under the tenant's lock: when votes became a flood, back to before, and nothing is learned for a while. */
+static void heed_alarm(struct rv_learner *l, struct rv_learner_tenant *t)
+{
+    static const char reason[] = "votes became all alike: learning pauses";
+    struct rv_store_event event = {.kind = RV_STORE_EVENT_GATE, .reason = {.data = reason, .len = sizeof(reason) - 1}};
+    struct rv_tick_result nothing = {0};
+    struct rv_str bytes;
+    struct ruvllm_error err;
+    int64_t since;
+    ruvllm_status rc;
+
+    if (!rv_flood_rings(&t->state->now.flood, &since))
+        return;
+    rc = rv_tick_event_write_gate(RV_TICK_EVENT_PAUSED, &nothing, since, &bytes, &err);
+    if (!rc)
+        rc = record(l, t, &event, bytes, &err);
+    if (rc) // it rings again with the next vote
+        rv_log(RUVLLM_LOG_WARN, "cannot pause learning of tenant '%s': %s", t->name, err.message);
+    else if (t->study)
+        rv_rehearsal_drop_after(&t->study->rehearsal, since);
+}
+
+void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant *tenant, const struct rv_trace *trace,
+                           const struct rv_tenant_vote *vote)
+{
+    remember(learner, tenant, trace, vote);
+    heed_alarm(learner, tenant);
+}
+
+/* Under the tenant's lock: what a tick came to. */
+static ruvllm_status settle(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_background_job *job,
+                            struct ruvllm_error *err)
+{
+    bool is_rejected = job->result.verdict == RV_TICK_REJECTED;
+    struct rv_store_event event = {.kind = is_rejected ? RV_STORE_EVENT_GATE : RV_STORE_EVENT_TICK};
+    struct rv_str bytes;
+    ruvllm_status rc;
+
+    if (job->result.verdict == RV_TICK_NOTHING)
+        return RUVLLM_OK;
+    if (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation)) {
+        t->study->n_new += RV_BACKGROUND_EVERY; // made again, of what is now
+        return RUVLLM_OK;
+    }
+    rc = is_rejected ? rv_tick_event_write_gate(RV_TICK_EVENT_REJECTED, &job->result, job->generation, &bytes, err)
+                     : rv_tick_event_write(&job->made, &job->result, job->generation, &bytes, err);
+    return rc ? rc : record(l, t, &event, bytes, err);
+}
+
+/* On the background's thread of normal priority. */
+static void on_made(void *user, struct rv_background_job *job)
+{
+    struct rv_learner *l = user;
+    struct rv_learner_tenant *t;
+    struct ruvllm_error err;
+    ruvllm_status rc = rv_learner_tenant_take(l, job->tenant, &t, &err);
+
+    if (!rc) {
+        if (t->study == job->study) { // else it was let go and came back since
+            t->study->is_busy = false;
+            err = job->err;
+            rc = job->rc ? job->rc : settle(l, t, job, &err);
+            ask_for_tick(l, t);
+        }
+        rv_learner_tenant_leave(l, t);
+    }
+    if (rc)
+        rv_log(RUVLLM_LOG_WARN, "a tick of tenant '%s' came to nothing: %s", job->tenant, err.message);
+    rv_background_job_free(job);
+}
+
+ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
+                               enum rv_consolidate_strategy strategy, struct ruvllm_error *err)
+{
+    struct rv_tick_config config = {.manifest = learner->config.manifest,
+                                    .hparams = learner->config.hparams,
+                                    .whitening = &learner->whitening,
+                                    .anchors = &learner->anchors,
+                                    .rank = learner->config.rank,
+                                    .strategy = strategy,
+                                    .budget = RV_TICK_BUDGET};
+
+    rv_anchors_release(&learner->anchors);
+    learner->anchors = *anchors;
+    *anchors = (struct rv_anchors){0};
+    return rv_background_open(&learner->background, &config, on_made, learner, err);
+}

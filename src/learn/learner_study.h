@@ -1,0 +1,14 @@
+/*
+ * What a learner does between votes: answers that were voted on are gone over again by the background loop, and its
+ * results go into the log as events do. For the files of the learner; rv_learner_study begins it.
+ */
+#ifndef RV_LEARN_LEARNER_STUDY_H
+#define RV_LEARN_LEARNER_STUDY_H
+
+#include "learn/learner_tenant.h"
+
+/* After a vote was applied, under the tenant's lock: it is remembered, and votes that became a flood are heeded. */
+void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant *tenant, const struct rv_trace *trace,
+                           const struct rv_tenant_vote *vote);
+
+#endif

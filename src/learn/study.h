@@ -1,0 +1,27 @@
+/*
+ * What the background loop knows of a tenant beside what the log says: recent answers to go over again, how certain
+ * the adapter's numbers are, how hard anchors had to pull. It makes ticks better and is never needed: a tenant without
+ * it, as after a restart, begins a new one.
+ */
+#ifndef RV_LEARN_STUDY_H
+#define RV_LEARN_STUDY_H
+
+#include "learn/head_fisher.h"
+#include "learn/rehearsal.h"
+
+struct rv_study {
+    atomic_int n_refs;
+    struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next two
+    int32_t n_new;                 // votes since the last tick began
+    bool is_busy;                  // a tick is under way; it alone may touch the rest
+    struct rv_head_fisher fisher;
+    double pull;
+};
+
+/* One reference. */
+RV_CHECKED ruvllm_status rv_study_new(struct rv_study **out, const struct rv_whitening *whitening, uint64_t max_bytes,
+                                      struct ruvllm_error *err);
+struct rv_study *rv_study_ref(struct rv_study *study);
+void rv_study_unref(struct rv_study *study);
+
+#endif
