@@ -38,6 +38,7 @@ static ruvllm_engine *open_engine(ruvllm_store *with)
     model.n_threads = 1;
     params.model = &model;
     learn.store = with;
+    learn.no_background = true; // generations are counted
     assert_ok(ruvllm_engine_open(&out, test_data(MODEL), &params, err));
     assert_ok(ruvllm_engine_learn(out, &learn, err));
     return out;
