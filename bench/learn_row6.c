@@ -42,7 +42,7 @@ void learn_row6(struct learn_args *args)
                                  .step = 2e-3f,
                                  .kl_weight = 4,
                                  .held_out = 0.1f,
-                                 .max_self = 0.045f};
+                                 .max_self = 0.04f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct deep_domain taught, held;
     struct deep_bed bed;

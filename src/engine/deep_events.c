@@ -6,8 +6,9 @@
 
 #include "base/alloc.h"
 #include "learn/distil.h"
+#include "learn/history.h"
 #include "learn/lesson_tokens.h"
-#include "learn/tenant_learner.h"
+#include "learn/tick_event.h"
 #include "store/store_events.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ struct entry {
     int64_t parent; // generation that this one continues
     enum rv_store_event_kind kind;
     double score;
-    bool is_forgotten;
+    bool is_forgotten;               // or has moved nothing
     bool is_used;                    // in the newest generation
     struct rv_lesson_tokens tokens;  // memory NULL: none were kept
     struct rv_deep_events_key *keys; // without a sample yet
@@ -40,17 +41,49 @@ static bool is_feedback(enum rv_store_event_kind kind)
     return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
 }
 
-/*
- * As the learner counts them after `n`; one that was forgotten still makes one, which changes nothing, and going back
- * to one that was no longer kept makes none.
- */
-static bool makes_generation(const struct rv_store_event *event, int64_t n)
+/* What an event of the gate says to go back to, as the learner does when votes became a flood; -1: nothing. */
+static int64_t read_gate(const struct reader *r, const struct rv_store_event *event)
 {
-    if (event->kind == RV_STORE_EVENT_ROLLBACK && !event->is_forgotten)
-        return event->generation == 0 ||
-               (event->generation <= n && event->generation > n - RV_TENANT_LEARNER_SNAPSHOTS);
-    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP ||
-           event->kind == RV_STORE_EVENT_TICK;
+    struct rv_tick_event said = {.generation = -1};
+    struct rv_head_adapter unused;
+
+    if (rv_head_adapter_init(&unused, r->config->n_dims, 1, NULL))
+        return -1;
+    if (rv_tick_event_read(&said, &unused, event->result, NULL) || said.decision != RV_TICK_EVENT_PAUSED)
+        said.generation = -1;
+    rv_head_adapter_release(&unused);
+    return said.generation;
+}
+
+static bool is_kept(int64_t generation, int64_t n)
+{
+    return generation == 0 || (generation > 0 && generation <= n && generation > n - RV_TENANT_LEARNER_SNAPSHOTS);
+}
+
+/* Which generation goes on after `n` of them by this event; -1: it makes none. As the learner counts them. */
+static int64_t parent_of(const struct reader *r, const struct rv_store_event *event, int64_t n)
+{
+    int64_t back = n;
+
+    if (event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP ||
+        event->kind == RV_STORE_EVENT_TICK)
+        return n; // one that was forgotten changes nothing, and counts
+    if (event->kind == RV_STORE_EVENT_ROLLBACK)
+        return is_kept(event->generation, n) ? event->generation : -1;
+    back = event->kind == RV_STORE_EVENT_GATE ? read_gate(r, event) : -1;
+    while (back >= 0 && back < n && !is_kept(back, n))
+        back++;
+    return back < 0 || back > n ? -1 : back;
+}
+
+/* Votes in a flood move nothing, and are not trained on either. */
+static bool has_moved_nothing(const struct rv_store_event *event)
+{
+    struct rv_str delta = event->delta;
+    struct rv_history_note note;
+
+    rv_history_take_note(&delta, &note);
+    return event->kind == RV_STORE_EVENT_VOTE && note.kl == 0;
 }
 
 /* The keys for tokens of an event; what is damaged has none. */
@@ -72,7 +105,8 @@ static ruvllm_status read_keys(const struct reader *r, struct entry *e, struct r
     return e->keys ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold the keys of an event");
 }
 
-static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, struct ruvllm_error *err)
+static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, int64_t parent,
+                               struct ruvllm_error *err)
 {
     struct entry *e;
 
@@ -86,12 +120,10 @@ static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *ev
         r->cap = cap;
     }
     e = &r->entries[r->n++];
-    *e = (struct entry){.parent = (int64_t)r->n - 1, .kind = event->kind, .score = event->score};
-    e->is_forgotten = event->is_forgotten;
-    if (event->is_forgotten)
+    *e = (struct entry){.parent = parent, .kind = event->kind, .score = event->score};
+    e->is_forgotten = event->is_forgotten || has_moved_nothing(event);
+    if (e->is_forgotten)
         return RUVLLM_OK;
-    if (event->kind == RV_STORE_EVENT_ROLLBACK)
-        e->parent = event->generation;
     if (is_feedback(event->kind) && event->result.len > 0 &&
         rv_lesson_tokens_read(&e->tokens, event->result, r->config->n_vocab, err) == RUVLLM_NO_MEMORY)
         return RUVLLM_NO_MEMORY;
@@ -103,8 +135,12 @@ static bool on_event(void *user, const struct rv_store_event *event)
     struct reader *r = user;
 
     r->last_seq = event->seq;
-    if (strcmp(event->model ? event->model : "", r->config->model) == 0 && makes_generation(event, (int64_t)r->n))
-        r->rc = add_entry(r, event, &r->err);
+    if (strcmp(event->model ? event->model : "", r->config->model) == 0) {
+        int64_t parent = parent_of(r, event, (int64_t)r->n);
+
+        if (parent >= 0)
+            r->rc = add_entry(r, event, parent, &r->err);
+    }
     return !r->rc;
 }
 
