@@ -21,7 +21,7 @@
 enum { ROWS = 4, N_THREADS = 16, N_STATES = 512, N_BACK = 4000, MANY = 100, RARE = 1000 };
 
 struct crowd {
-    struct rv_learner *learner = NULL;
+    struct rv_learner *learner;
     int32_t n_dims;
     int64_t n_tenants;
     atomic_llong next;

@@ -328,6 +328,22 @@ double rv_head_fit_kl(struct rv_head_fit *fit, const struct rv_head_adapter *ada
     return n ? sum / (double)n : 0;
 }
 
+double rv_head_fit_entropy(struct rv_head_fit *fit)
+{
+    const struct rv_head_adapter none = {.n_dims = (int32_t)fit->table->head.n_dims};
+    struct vectors v = vectors_of(fit);
+    struct reading r;
+    size_t n = n_guards(fit);
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        read_anchor(fit, &none, i * RV_ANCHORS_GUARD, &v, NULL, &r);
+        for (size_t j = 0; j < r.n; j++)
+            sum -= exp((double)r.base[j]) * (double)(r.base[j] - r.many[j]);
+    }
+    return n ? sum / (double)n : 0;
+}
+
 /* The logarithm of a row's token's probability under an adapter. */
 static double read_row(struct rv_head_fit *f, const struct rv_head_adapter *x, const struct rv_head_fit_row *row,
                        const struct vectors *v)

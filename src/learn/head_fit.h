@@ -79,6 +79,8 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
                      int64_t until_us);
 /* Mean KL(model || adapted model) on the anchors, in nats a token. */
 double rv_head_fit_kl(struct rv_head_fit *fit, const struct rv_head_adapter *adapter);
+/* Mean entropy of the model as it came on those anchors, in nats a token: what its own text says. */
+double rv_head_fit_entropy(struct rv_head_fit *fit);
 /* By how much the loaded answers' tokens became more likely (those to lower: less), in nats a token. */
 double rv_head_fit_gain(struct rv_head_fit *fit, const struct rv_head_adapter *adapter);
 /*

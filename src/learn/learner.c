@@ -281,8 +281,7 @@ static ruvllm_status go_back(struct rv_learner *l, struct rv_learner_tenant *t, 
     start = rv_clock_us();
     if (is_next)
         rv_learner_tenant_settle(l, t, rv_tenant_learner_go_back(t->state, generation, &trouble), &trouble);
-    if (t->study)
-        rv_rehearsal_drop_after(&t->study->rehearsal, generation);
+    rv_learner_study_undo(t, generation);
     result->compute_us = rv_clock_us() - start;
     return RUVLLM_OK;
 }

@@ -1,7 +1,7 @@
 /* The learner's doors to what was learned before: pausing it, forgetting parts of it, looking back. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "learn/learner_tenant.h"
+#include "learn/learner_study.h"
 #include "store/store_events.h"
 #include "store/store_learner.h"
 
@@ -101,6 +101,7 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
     start = rv_clock_us();
     if (!rc) {
         t->is_lost = true; // from here on the tenant is as the log has it
+        rv_learner_study_drop(t);
         rc = rv_learner_tenant_read(learner, t, err);
     }
     result->compute_us = rv_clock_us() - start;

@@ -15,10 +15,10 @@ static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
     struct rv_background_job *job;
     struct ruvllm_error err;
 
-    if (t->study->n_new < RV_BACKGROUND_EVERY || t->study->is_busy)
+    if (t->study->n_new < RV_BACKGROUND_EVERY || t->study->is_busy || t->is_paused)
         return;
     if (rv_background_job_new(&job, t->name, t->study, &t->state->now.adapter, &err)) {
-        rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %s", t->name, err.message);
+        rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %.200s", t->name, err.message);
         return;
     }
     job->generation = t->state->now.generation;
@@ -35,7 +35,7 @@ static void remember(struct rv_learner *l, struct rv_learner_tenant *t, const st
     ruvllm_status rc = RUVLLM_OK;
     struct ruvllm_error err;
 
-    if (!l->background || t->state->now.flood.n_paused > 0)
+    if (t->state->now.flood.n_paused > 0)
         return;
     if (!t->study)
         rc = rv_study_new(&t->study, &l->whitening, STUDY_BYTES, &err);
@@ -43,7 +43,7 @@ static void remember(struct rv_learner *l, struct rv_learner_tenant *t, const st
         rc =
             rv_rehearsal_add(&t->study->rehearsal, trace, made->score, made->advantage, t->state->now.generation, &err);
     if (rc) {
-        rv_log(RUVLLM_LOG_WARN, "an answer of tenant '%s' will not be gone over again: %s", t->name, err.message);
+        rv_log(RUVLLM_LOG_WARN, "an answer of tenant '%s' will not be gone over again: %.200s", t->name, err.message);
         return;
     }
     t->study->n_new++;
@@ -69,6 +69,12 @@ static ruvllm_status record(struct rv_learner *l, struct rv_learner_tenant *t, s
     return rc;
 }
 
+void rv_learner_study_undo(struct rv_learner_tenant *tenant, int64_t generation)
+{
+    if (tenant->study)
+        rv_rehearsal_drop_after(&tenant->study->rehearsal, generation);
+}
+
 /* Under the tenant's lock: when votes became a flood, back to before, and nothing is learned for a while. */
 static void heed_alarm(struct rv_learner *l, struct rv_learner_tenant *t)
 {
@@ -86,16 +92,24 @@ static void heed_alarm(struct rv_learner *l, struct rv_learner_tenant *t)
     if (!rc)
         rc = record(l, t, &event, bytes, &err);
     if (rc) // it rings again with the next vote
-        rv_log(RUVLLM_LOG_WARN, "cannot pause learning of tenant '%s': %s", t->name, err.message);
-    else if (t->study)
-        rv_rehearsal_drop_after(&t->study->rehearsal, since);
+        rv_log(RUVLLM_LOG_WARN, "cannot pause learning of tenant '%s': %.200s", t->name, err.message);
+    else
+        rv_learner_study_undo(t, since);
 }
 
 void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant *tenant, const struct rv_trace *trace,
                            const struct rv_tenant_vote *vote)
 {
+    if (!learner->background)
+        return;
     remember(learner, tenant, trace, vote);
     heed_alarm(learner, tenant);
+}
+
+void rv_learner_study_drop(struct rv_learner_tenant *tenant)
+{
+    rv_study_unref(tenant->study);
+    tenant->study = NULL;
 }
 
 /* Under the tenant's lock: what a tick came to. */
@@ -124,7 +138,7 @@ static void on_made(void *user, struct rv_background_job *job)
     struct rv_learner *l = user;
     struct rv_learner_tenant *t;
     struct ruvllm_error err;
-    ruvllm_status rc = rv_learner_tenant_take(l, job->tenant, &t, &err);
+    ruvllm_status rc = rv_learner_tenant_begin(l, job->tenant, &t, &err);
 
     if (!rc) {
         if (t->study == job->study) { // else it was let go and came back since
@@ -136,7 +150,7 @@ static void on_made(void *user, struct rv_background_job *job)
         rv_learner_tenant_leave(l, t);
     }
     if (rc)
-        rv_log(RUVLLM_LOG_WARN, "a tick of tenant '%s' came to nothing: %s", job->tenant, err.message);
+        rv_log(RUVLLM_LOG_WARN, "a tick of tenant '%s' came to nothing: %.200s", job->tenant, err.message);
     rv_background_job_free(job);
 }
 

@@ -109,7 +109,7 @@ ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *nam
 static uint64_t bytes_of(const struct rv_learner_tenant *t)
 {
     return sizeof(*t) + rv_tenant_learner_n_bytes(t->state) + (t->adapter ? t->adapter->n_bytes : 0) +
-           (t->deep.adapter ? t->deep.adapter->n_bytes : 0) + (t->study ? t->study->rehearsal.n_bytes : 0);
+           (t->deep.adapter ? t->deep.adapter->n_bytes : 0) + (t->study ? rv_study_n_bytes(t->study) : 0);
 }
 
 void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenant *tenant)

@@ -8,6 +8,7 @@
 #ifndef RV_LEARN_LEARNER_TENANT_H
 #define RV_LEARN_LEARNER_TENANT_H
 
+#include "learn/background.h"
 #include "learn/learner.h"
 
 #include <pthread.h>

@@ -37,3 +37,10 @@ void rv_study_unref(struct rv_study *study)
     rv_head_fisher_release(&study->fisher);
     rv_free(study);
 }
+
+uint64_t rv_study_n_bytes(const struct rv_study *study)
+{
+    uint64_t dims = (uint64_t)study->fisher.basis.whitening->n_dims;
+
+    return sizeof(*study) + study->rehearsal.n_bytes + 6 * RV_HEAD_ADAPTER_MAX_RANK * dims * sizeof(float);
+}

@@ -23,5 +23,7 @@ RV_CHECKED ruvllm_status rv_study_new(struct rv_study **out, const struct rv_whi
                                       struct ruvllm_error *err);
 struct rv_study *rv_study_ref(struct rv_study *study);
 void rv_study_unref(struct rv_study *study);
+/* What it takes in memory. */
+uint64_t rv_study_n_bytes(const struct rv_study *study);
 
 #endif

@@ -71,13 +71,13 @@ static ruvllm_status improve(struct rv_tick *t, struct rv_study *study, struct r
                              size_t n, double mean, int64_t until_us, const struct rv_tick_result *result,
                              struct ruvllm_error *err)
 {
-    double share = t->fit.n_good / FULL_TRUST, budget = t->config.budget * (share < 1 ? share : 1);
+    double share = t->fit.n_good / FULL_TRUST, budget = t->budget * (share < 1 ? share : 1);
     struct rv_consolidate_member members[2] = {{.adapter = &t->now, .fisher = &study->fisher},
                                                {.adapter = &t->fitted, .fisher = &t->fisher}};
     ruvllm_status rc;
 
     budget = budget > result->kl_before ? budget : result->kl_before;
-    budget = budget < t->config.budget ? budget : t->config.budget;
+    budget = budget < t->budget ? budget : t->budget;
     copy(&t->fitted, &t->now);
     t->fit.pull = study->pull;
     rv_head_fit_run(&t->fit, &t->fitted, budget, RV_TICK_STEPS, until_us);
@@ -127,13 +127,15 @@ ruvllm_status rv_tick_run(struct rv_tick *tick, struct rv_study *study, struct r
     rc = rv_head_fit_load(&t->fit, answers, n, mean, false, err);
     if (rc)
         return rc;
+    if (!(t->budget > 0))
+        t->budget = t->config.budget * rv_head_fit_entropy(&t->fit);
     result->kl_before = result->kl = rv_head_fit_kl(&t->fit, &t->now);
-    is_over = result->kl_before > t->config.budget;
+    is_over = result->kl_before > t->budget;
     if (is_over) // whatever comes of the rest
-        rv_head_fit_project(&t->fit, &t->now, t->config.budget);
+        rv_head_fit_project(&t->fit, &t->now, t->budget);
     if (t->fit.up.n > 0 && t->fit.down.n > 0) {
         rc = improve(t, study, answers, n, mean, until_us, result, err);
-        rv_head_fit_project(&t->fit, &t->made, t->config.budget);
+        rv_head_fit_project(&t->fit, &t->made, t->budget);
         if (!rc)
             rc = judge(t, result, err);
     }

@@ -23,10 +23,10 @@ struct rv_tick_config {
     const struct rv_anchors *anchors;
     int32_t rank;
     enum rv_consolidate_strategy strategy;
-    double budget; // nats a token on anchors; RV_TICK_BUDGET
+    double budget; // of the divergence on anchors, as a share of their entropy; RV_TICK_BUDGET
 };
 
-#define RV_TICK_BUDGET 0.02
+#define RV_TICK_BUDGET 0.019
 
 enum { RV_TICK_STEPS = 64 };
 
@@ -36,6 +36,7 @@ struct rv_tick {
     struct rv_head_fit fit;
     struct rv_head_fisher fisher; // of what was fitted
     struct rv_head_adapter now, fitted, made;
+    double budget; // nats a token; 0: the anchors were not looked at yet
 };
 
 struct rv_tick_result {

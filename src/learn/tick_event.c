@@ -133,7 +133,9 @@ ruvllm_status rv_tick_event_apply(struct rv_tenant_learner *learner, struct rv_s
     if (rc)
         return rc;
     rc = rv_tick_event_read(&event, &made, bytes, err);
-    if (!rc && event.decision == 0)
+    if (!rc && event.decision == 0 && !rv_tenant_learner_can_tick(learner, event.generation))
+        rc = rv_tenant_learner_skip(learner, err); // another process was faster: void, then as now
+    else if (!rc && event.decision == 0)
         rc = rv_tenant_learner_tick(learner, &made, event.generation, event.result.kl, err);
     else if (!rc && event.decision == RV_TICK_EVENT_PAUSED)
         rc = rv_tenant_learner_pause(learner, event.generation, err);
