@@ -93,8 +93,10 @@ static void vote(struct crowd *c, const char *tenant, uint64_t id, struct rv_rng
         trace->gradients[i] = rv_vec_to_bf16((float)rv_rng_uniform(rng) - 0.5f);
         trace->probes[i] = trace->gradients[i];
     }
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < ROWS; i++) {
+        trace->tokens[i] = i;
         trace->logprobs[i] = -1;
+    }
     trace->n_rows = ROWS;
     rv_trace_ring_add(rv_learner_traces(c->learner), trace);
     if (rv_learner_vote(c->learner, tenant, id, (double)(id % 2), &result, &err))
