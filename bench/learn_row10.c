@@ -71,7 +71,7 @@ static void flood_one(void *user, struct skill *skill, struct rv_trace *trace, c
     if (f->flood == NO_NUMBERS)
         f->n_refused += is_refused(skill, trace, none[(size_t)f->n % (sizeof(none) / sizeof(none[0]))]);
     else
-        lab_vote(skill->learner, trace, score_of(skill, f->flood));
+        ticks_vote(&skill->ticks, skill->learner, trace, score_of(skill, f->flood));
     note(skill, f->past);
     f->n++;
 }
@@ -131,6 +131,7 @@ static void run(struct learn_args *args, void *user)
     left = skill_rate(b->skill, false, b->n_answers);
     print(args, name, "self", (1 + skill_self(b->skill)) / (1 + b->self) - 1, LEARN_AT_MOST, 0.02); // the flood's own
     print(args, name, "skill", left, LEARN_FREE, 0);
+    print(args, name, "alarms", b->skill->ticks.n_alarms, LEARN_FREE, 0);
     print(args, name, "skill_lost", b->learned > 0 ? 1 - left / b->learned : 0, LEARN_FREE, 0);
     if (b->flood == NO_NUMBERS)
         print(args, name, "refused", (double)flooding.n_refused / b->n_flood, LEARN_AT_LEAST, 1);

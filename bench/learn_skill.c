@@ -8,7 +8,7 @@ const char *skill_word(const char *model)
 {
     static const struct {
         const char *model, *word;
-    } words[] = {{"stories260K", "happy"}, {"stories15M", "scared"}, {"minimind2-26m", "example"}};
+    } words[] = {{"stories260K", "happy"}, {"stories15M", "scared"}, {"minimind2-26m", "重要"}};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(words[i].model, model) == 0)
@@ -26,6 +26,7 @@ void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t
     skill->others = lab_write_texts(lab, n_others, LAB_TEXT);
     skill->others_nll = lab_texts_nll(lab, NULL, &skill->others);
     skill->learner = lab_new_learner(lab, rank);
+    ticks_open(&skill->ticks, lab, rank);
     for (int i = 0; i < SKILL_AT_ONCE; i++)
         skill->traces[i] = lab_new_trace(lab, SKILL_ANSWER);
 }
@@ -34,6 +35,7 @@ void skill_end(struct skill *skill)
 {
     for (int i = 0; i < SKILL_AT_ONCE; i++)
         rv_trace_unref(skill->traces[i]);
+    ticks_close(&skill->ticks);
     rv_tenant_learner_free(skill->learner);
     lab_free_texts(&skill->prompts);
     lab_free_texts(&skill->others);
@@ -41,8 +43,10 @@ void skill_end(struct skill *skill)
 
 void skill_restart(struct skill *skill, int32_t rank)
 {
+    ticks_close(&skill->ticks);
     rv_tenant_learner_free(skill->learner);
     skill->learner = lab_new_learner(skill->lab, rank);
+    ticks_open(&skill->ticks, skill->lab, rank);
 }
 
 static void set_gradients(struct rv_trace *trace, float value)
@@ -65,9 +69,12 @@ static void vote(void *user, struct skill *skill, struct rv_trace *trace, const 
 
     if (lesson->teacher == SKILL_SHUFFLED)
         score = rv_rng_uniform(&skill->lab->rng) < lesson->rate;
-    if (lesson->teacher == SKILL_CONSTANT)
+    if (lesson->teacher != SKILL_CONSTANT) {
+        ticks_vote(&skill->ticks, skill->learner, trace, score);
+    } else { // ticks would go over the answers with gradients of their own, which are real
         set_gradients(trace, (float)score * 0.01f);
-    lab_vote(skill->learner, trace, score);
+        lab_vote(skill->learner, trace, score);
+    }
 }
 
 void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n)

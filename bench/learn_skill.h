@@ -5,7 +5,7 @@
 #ifndef RV_BENCH_LEARN_SKILL_H
 #define RV_BENCH_LEARN_SKILL_H
 
-#include "learn_lab.h"
+#include "learn_ticks.h"
 
 enum { SKILL_PROMPT = 12, SKILL_ANSWER = 48, SKILL_TAUGHT = 300, SKILL_UNSEEN = 100, SKILL_AT_ONCE = 4 };
 
@@ -23,6 +23,7 @@ struct skill {
     struct lab_texts others;  // for what is forgotten
     double others_nll;        // of the model as it came
     struct rv_tenant_learner *learner;
+    struct ticks ticks; // what is done between votes
     struct rv_trace *traces[SKILL_AT_ONCE];
 };
 

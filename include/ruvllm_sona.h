@@ -149,9 +149,11 @@ typedef struct ruvllm_sona ruvllm_sona;
 
 struct ruvllm_sona_config {
     size_t struct_size;
-    float instant_lr;              // how far one judgement may go; 0.01: as a vote, 0.02: to twice the KL divergence
-    double deep_trigger_threshold; // how surprising judgements were, 0 to 2 each: a sum that asks for a deep run; 100
-    int32_t max_pending_samples;   // judgements after which one is asked for in any case; 1000
+    float instant_lr;               // how far one judgement may go; 0.01: as a vote, 0.02: to twice the KL divergence
+    int32_t background_interval_ms; // from the end of one maybe_background that worked to the next; 100
+    int32_t background_min_samples; // judgements that it waits for; 10
+    double deep_trigger_threshold;  // how surprising judgements were, 0 to 2 each: a sum that asks for a deep run; 100
+    int32_t max_pending_samples;    // judgements after which one is asked for in any case; 1000
 };
 
 RUVLLM_API struct ruvllm_sona_config ruvllm_sona_config_default(void);
@@ -182,6 +184,17 @@ RUVLLM_API ruvllm_status ruvllm_sona_instant_adapt(ruvllm_sona *sona, const char
                                                    double quality, struct ruvllm_sona_result *result,
                                                    struct ruvllm_error *err);
 /*
+ * Has the engine's background loop go over what was said to the tenant since it last did, however little, and waits for
+ * it: the loop works by itself after every few judgements, so there may be nothing left. In the result `samples_used`
+ * are judgements, `kl` is of text that nobody judged, and losses are NaN. RUVLLM_BUSY when the machine has no time for
+ * it within a minute.
+ */
+RUVLLM_API ruvllm_status ruvllm_sona_background_consolidate(ruvllm_sona *sona, struct ruvllm_sona_result *result,
+                                                            struct ruvllm_error *err);
+/* The same if it is due by the config; *was_due says whether it was, and `result` is untouched if not. */
+RUVLLM_API ruvllm_status ruvllm_sona_maybe_background(ruvllm_sona *sona, bool *was_due,
+                                                      struct ruvllm_sona_result *result, struct ruvllm_error *err);
+/*
  * Judges all samples (a prompt, a response and a score each; NaN: right) as instant_adapt does, then has a deep run
  * learn from everything that was said to the tenant so far; `params` as ruvllm_engine_learn_deep has them, may be NULL.
  * Minutes, while the engine serves. In the result `applied` says whether what was learned passed and answers from now
@@ -200,8 +213,9 @@ RUVLLM_API ruvllm_status ruvllm_sona_reset(ruvllm_sona *sona, struct ruvllm_erro
 
 struct ruvllm_sona_stats {
     size_t struct_size;
-    int64_t n_instant;      // of this handle
-    int64_t n_deep;         // likewise
+    int64_t n_instant;    // of this handle
+    int64_t n_background; // likewise, as the next
+    int64_t n_deep;
     int64_t n_pending;      // judgements since the last of those
     double surprise;        // of those, as deep_trigger_threshold is measured
     double mean_latency_us; // of learning, an instant_adapt

@@ -14,6 +14,7 @@
 
 enum { MAX_TEXT = 256 * 1024 };
 
+static const int64_t MAX_WAIT_US = 60000000;
 static const double USUAL_RATE = 0.01; // of which a vote's reach is the measure
 
 struct ruvllm_sona {
@@ -24,8 +25,11 @@ struct ruvllm_sona {
     int64_t n_instant;
     int64_t n_since_deep;
     int64_t n_deep;
-    double surprise; // since then: sum of how far judgements were off what was usual
-    double total_us; // of learning
+    int64_t n_since_background;
+    int64_t n_background;
+    int64_t background_us; // when the last one ended
+    double surprise;       // since then: sum of how far judgements were off what was usual
+    double total_us;       // of learning
 };
 
 ruvllm_status rv_sona_new(struct ruvllm_sona **out, struct ruvllm_engine *engine, const char *tenant,
@@ -39,7 +43,7 @@ ruvllm_status rv_sona_new(struct ruvllm_sona **out, struct ruvllm_engine *engine
     if (rc)
         return rc;
     if (!(config->instant_lr > 0 && config->instant_lr <= 1) || !(config->deep_trigger_threshold > 0) ||
-        config->max_pending_samples < 1)
+        config->max_pending_samples < 1 || config->background_interval_ms < 0 || config->background_min_samples < 1)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
                             "'instant_lr' lies between 0 and 1; thresholds and counts are above 0");
     s = rv_calloc(1, sizeof(*s));
@@ -180,6 +184,7 @@ static ruvllm_status judge(struct ruvllm_sona *s, struct rv_trace *trace, double
     result->generation = r.generation;
     s->n_instant++;
     s->n_since_deep++;
+    s->n_since_background++;
     s->surprise += fabs(r.advantage);
     s->total_us += (double)r.compute_us;
     return RUVLLM_OK;
@@ -208,6 +213,35 @@ ruvllm_status rv_sona_instant_adapt(struct ruvllm_sona *sona, const char *reques
     rv_trace_unref(after);
     release_text(&text);
     return rc;
+}
+
+ruvllm_status rv_sona_background(struct ruvllm_sona *sona, struct ruvllm_sona_result *result, struct ruvllm_error *err)
+{
+    struct rv_learner_summary before, after;
+    int64_t start = rv_clock_us();
+    ruvllm_status rc = rv_learner_sum_up(sona->learner, sona->tenant, &before, err);
+
+    if (!rc)
+        rc = rv_learner_consolidate(sona->learner, sona->tenant, MAX_WAIT_US, &result->samples_used, err);
+    if (!rc)
+        rc = rv_learner_sum_up(sona->learner, sona->tenant, &after, err);
+    if (rc)
+        return rc;
+    sona->background_us = rv_clock_us();
+    sona->n_since_background = 0;
+    sona->n_background++;
+    result->applied = after.n_ticks > before.n_ticks;
+    result->latency_us = sona->background_us - start;
+    result->loss_before = result->loss_after = (double)NAN;
+    result->kl = after.anchor_kl;
+    result->generation = after.generation;
+    return RUVLLM_OK;
+}
+
+bool rv_sona_is_background_due(const struct ruvllm_sona *sona)
+{
+    return sona->n_since_background >= sona->config.background_min_samples &&
+           rv_clock_us() - sona->background_us >= (int64_t)sona->config.background_interval_ms * 1000;
 }
 
 /* Only what can be judged as an answer: everything else is for ruvllm_train. */
@@ -289,6 +323,7 @@ ruvllm_status rv_sona_stats(struct ruvllm_sona *sona, struct ruvllm_sona_stats *
         return rc;
     out->n_instant = sona->n_instant;
     out->n_deep = sona->n_deep;
+    out->n_background = sona->n_background;
     out->n_pending = sona->n_since_deep;
     out->surprise = sona->surprise;
     out->mean_latency_us = sona->n_instant ? sona->total_us / (double)sona->n_instant : 0;

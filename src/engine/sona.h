@@ -18,6 +18,9 @@ RV_CHECKED ruvllm_status rv_sona_instant_adapt(struct ruvllm_sona *sona, const c
 RV_CHECKED ruvllm_status rv_sona_deep_optimize(struct ruvllm_sona *sona, const struct ruvllm_train_sample *samples,
                                                size_t n, const struct ruvllm_deep_params *params,
                                                struct ruvllm_sona_result *result, struct ruvllm_error *err);
+RV_CHECKED ruvllm_status rv_sona_background(struct ruvllm_sona *sona, struct ruvllm_sona_result *result,
+                                            struct ruvllm_error *err);
+bool rv_sona_is_background_due(const struct ruvllm_sona *sona);
 bool rv_sona_should_trigger_deep(const struct ruvllm_sona *sona);
 RV_CHECKED ruvllm_status rv_sona_forward(struct ruvllm_sona *sona, const float *state, float *out,
                                          struct ruvllm_error *err);

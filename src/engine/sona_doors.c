@@ -176,6 +176,8 @@ struct ruvllm_sona_config ruvllm_sona_config_default(void)
 {
     return (struct ruvllm_sona_config){.struct_size = sizeof(struct ruvllm_sona_config),
                                        .instant_lr = 0.01f,
+                                       .background_interval_ms = 100,
+                                       .background_min_samples = 10,
                                        .deep_trigger_threshold = 100,
                                        .max_pending_samples = 1000};
 }
@@ -212,6 +214,29 @@ ruvllm_status ruvllm_sona_instant_adapt(ruvllm_sona *sona, const char *request, 
     if (rc || !result)
         return rc;
     return rv_door_give_struct(result, &ours, sizeof(ours), "ruvllm_sona_result", err);
+}
+
+ruvllm_status ruvllm_sona_background_consolidate(ruvllm_sona *sona, struct ruvllm_sona_result *result,
+                                                 struct ruvllm_error *err)
+{
+    struct ruvllm_sona_result ours = {.struct_size = sizeof(ours)};
+    ruvllm_status rc;
+
+    if (!sona)
+        return rv_door_fail_null(err, "sona");
+    rc = rv_sona_background(sona, &ours, err);
+    if (rc || !result)
+        return rc;
+    return rv_door_give_struct(result, &ours, sizeof(ours), "ruvllm_sona_result", err);
+}
+
+ruvllm_status ruvllm_sona_maybe_background(ruvllm_sona *sona, bool *was_due, struct ruvllm_sona_result *result,
+                                           struct ruvllm_error *err)
+{
+    if (!sona || !was_due)
+        return rv_door_fail_null(err, sona ? "was_due" : "sona");
+    *was_due = rv_sona_is_background_due(sona);
+    return *was_due ? ruvllm_sona_background_consolidate(sona, result, err) : RUVLLM_OK;
 }
 
 ruvllm_status ruvllm_sona_deep_optimize(ruvllm_sona *sona, const struct ruvllm_train_sample *samples, size_t n_samples,

@@ -26,8 +26,11 @@ uint64_t rv_distil_name(const struct rv_memory_page *page, int32_t key)
     const struct rv_memory_key *k = &page->keys[key];
     size_t n_dims = (size_t)page->n_dims;
     uint64_t place = rv_keyed_hash64(no_key, page->places + (size_t)key * n_dims, n_dims * sizeof(*page->places));
-    int32_t facts[] = {k->context[0], k->token, k->strength > 0.0f};
+    int32_t facts[RV_MEMORY_PAGE_CONTEXT + 2];
 
+    memcpy(facts, k->context, sizeof(k->context));
+    facts[RV_MEMORY_PAGE_CONTEXT] = k->token;
+    facts[RV_MEMORY_PAGE_CONTEXT + 1] = k->strength > 0.0f;
     return place ^ rv_keyed_hash64(no_key, facts, sizeof(facts));
 }
 

@@ -38,6 +38,12 @@ void rv_learner_free(struct rv_learner *learner);
 /* Starts the background loop, once, before anybody votes. Takes over the anchors, also when it fails. */
 RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
                                           enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
+/*
+ * Has the background loop go over what a tenant said since its last tick, however little, and waits until it did, or
+ * until nothing is left to do. *n_used: judgements that were new. BUSY after `wait_us`.
+ */
+RV_CHECKED ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *tenant, int64_t wait_us,
+                                                int32_t *n_used, struct ruvllm_error *err);
 
 /*
  * What a tenant's next answer is to be computed with: references of the caller's, each NULL when there is nothing, and

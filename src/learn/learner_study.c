@@ -1,8 +1,11 @@
 #include "learn/learner_study.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "learn/tick_event.h"
+
+#include <time.h>
 
 enum { STUDY_BYTES = 8 << 20 };
 
@@ -135,6 +138,47 @@ static void on_made(void *user, struct rv_background_job *job)
     if (rc)
         rv_log(RUVLLM_LOG_WARN, "a tick of tenant '%s' came to nothing: %s", job->tenant, err.message);
     rv_background_job_free(job);
+}
+
+/* Under the tenant's lock: asks for a tick of what is new, once; true when there is nothing to wait for. */
+static bool consolidate(struct rv_learner *l, struct rv_learner_tenant *t, bool *is_asked, int32_t *n_used)
+{
+    struct rv_study *study = t->study;
+
+    if (!study)
+        return true;
+    if (!study->is_busy && study->n_new > 0 && !*is_asked) {
+        *is_asked = true;
+        *n_used = study->n_new;
+        study->n_new = RV_BACKGROUND_EVERY;
+        ask_for_tick(l, t);
+    }
+    return !study->is_busy && (*is_asked || study->n_new == 0);
+}
+
+ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *tenant, int64_t wait_us, int32_t *n_used,
+                                     struct ruvllm_error *err)
+{
+    const struct timespec nap = {.tv_nsec = 2000000};
+    int64_t until = rv_clock_us() + wait_us;
+    bool is_asked = false, is_done = false;
+
+    *n_used = 0;
+    while (!is_done) {
+        struct rv_learner_tenant *t;
+        ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
+
+        if (rc)
+            return rc;
+        is_done = consolidate(learner, t, &is_asked, n_used);
+        rv_learner_tenant_leave(learner, t);
+        if (!is_done && rv_clock_us() > until)
+            return rv_fail_kind(err, RUVLLM_BUSY, RUVLLM_ERROR_SONA,
+                                "the background loop gets no time to finish: the machine is busy");
+        if (!is_done)
+            (void)nanosleep(&nap, NULL);
+    }
+    return RUVLLM_OK;
 }
 
 ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,

@@ -16,12 +16,12 @@ enum {
     RV_MEMORY_PAGE_CONTEXT = 32 // tokens before a key that it knows
 };
 
+/* A key is met after the last token of its context only. */
 struct rv_memory_key {
-    int32_t
-        context[RV_MEMORY_PAGE_CONTEXT]; // read before, the last first; -1: not known. A key is met after the last only
-    int32_t token;                       // that is to follow
-    float strength;                      // 0 to 1; below 0, down to -1: it is not to follow
-    float square;                        // of its length
+    int32_t context[RV_MEMORY_PAGE_CONTEXT]; // tokens read before, the last first; -1: not known
+    int32_t token;                           // that is to follow
+    float strength;                          // 0 to 1; below 0, down to -1: it is not to follow
+    float square;                            // of its length
 };
 
 struct rv_memory_page {

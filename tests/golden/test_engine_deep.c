@@ -193,6 +193,7 @@ static void what_was_learned_can_be_taken_along(void **state)
     const char *file = test_temp_path(".gguf");
     struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
     struct ruvllm_response *mine, *theirs;
+    size_t n_same = 0;
     int64_t generation;
 
     (void)state;
@@ -206,7 +207,8 @@ static void what_was_learned_can_be_taken_along(void **state)
     assert_int_equal(mine->n_tokens, theirs->n_tokens);
     assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
     for (size_t i = 0; i < mine->n_tokens; i++)
-        assert_true(fabsf(mine->logprobs[2 * i].logprob - theirs->logprobs[2 * i].logprob) < 0.1f); // memory stays
+        n_same += fabsf(mine->logprobs[2 * i].logprob - theirs->logprobs[2 * i].logprob) < 2e-3f;
+    assert_true(n_same > mine->n_tokens / 2); // memory stays behind: tokens that it had a say in differ
     ruvllm_response_free(theirs);
     n_adapters = MAX_NAMED; // as many as a request may name, and what was learned on top
     theirs = ask("anna", TEXT, NULL);

@@ -156,6 +156,43 @@ static void enough_surprises_ask_for_a_deep_run(void **state)
     ruvllm_engine_close(engine);
 }
 
+/* The background loop is the engine's; what it comes to is told as the tenant's numbers have it. */
+static void the_background_loop_goes_over_what_is_new(void **state)
+{
+    struct ruvllm_learned_info before = {.struct_size = sizeof(before)}, after = before;
+    struct ruvllm_sona_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_sona_stats stats = {.struct_size = sizeof(stats)};
+    struct ruvllm_sona_config config = ruvllm_sona_config_default();
+    ruvllm_engine *engine = open_engine(true);
+    struct ruvllm_error err;
+    ruvllm_sona *sona;
+    bool was_due;
+
+    (void)state;
+    assert_true(config.background_interval_ms == 100 && config.background_min_samples == 10);
+    config.background_interval_ms = 0;
+    config.background_min_samples = 3;
+    assert_int_equal(ruvllm_sona_new(&sona, engine, "anna", &config, &err), RUVLLM_OK);
+    assert_int_equal(ruvllm_sona_background_consolidate(sona, &result, &err), RUVLLM_OK); // nothing was said
+    assert_true(!result.applied && result.samples_used == 0 && result.generation == 0);
+    adapt(sona, 0);
+    adapt(sona, 1);
+    assert_int_equal(ruvllm_sona_maybe_background(sona, &was_due, &result, &err), RUVLLM_OK);
+    assert_false(was_due);
+    adapt(sona, 1);
+    assert_int_equal(ruvllm_engine_learned(engine, "anna", &before, &err), RUVLLM_OK);
+    assert_int_equal(ruvllm_sona_maybe_background(sona, &was_due, &result, &err), RUVLLM_OK);
+    assert_int_equal(ruvllm_engine_learned(engine, "anna", &after, &err), RUVLLM_OK);
+    assert_true(was_due && result.samples_used == 3 && result.latency_us > 0 && isnan(result.loss_after));
+    assert_true(result.applied == (after.n_ticks > before.n_ticks) && result.generation == after.generation);
+    assert_int_equal(ruvllm_sona_background_consolidate(sona, &result, &err), RUVLLM_OK);
+    assert_true(!result.applied && result.samples_used == 0); // nothing new
+    assert_int_equal(ruvllm_sona_stats_get(sona, &stats, &err), RUVLLM_OK);
+    assert_true(stats.n_background == 3 && stats.n_instant == 3);
+    ruvllm_sona_free(sona);
+    ruvllm_engine_close(engine);
+}
+
 /* A dataset of judged texts goes through the log into a deep run, whose verdict is reported as it is. */
 static void a_dataset_is_judged_and_trained_on(void **state)
 {
@@ -238,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_larger_rate_goes_further),
         cmocka_unit_test(it_is_the_tenants_learning),
         cmocka_unit_test(enough_surprises_ask_for_a_deep_run),
+        cmocka_unit_test(the_background_loop_goes_over_what_is_new),
         cmocka_unit_test(a_dataset_is_judged_and_trained_on),
         cmocka_unit_test(what_cannot_teach_is_refused),
     };
