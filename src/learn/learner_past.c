@@ -100,6 +100,8 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
     result->commit_us = rv_clock_us() - start;
     start = rv_clock_us();
     if (!rc) {
+        rv_study_unref(t->study); // nothing of it is gone over again; a tick under way finds another study, and ends
+        t->study = NULL;
         t->is_lost = true; // from here on the tenant is as the log has it
         rv_learner_study_drop(t);
         rc = rv_learner_tenant_read(learner, t, err);
