@@ -36,6 +36,7 @@ static ruvllm_engine *open_engine(const char *path)
     ruvllm_engine *engine;
 
     model.max_context = 128;
+    model.n_threads = 1;
     params.model = &model;
     if (ruvllm_engine_open(&engine, path, &params, &err) || ruvllm_engine_learn(engine, NULL, &err))
         die(path, &err);

@@ -3,7 +3,7 @@
  *
  *     bench_tenants STORE [tenants [MiB [width [rank]]]]
  *
- * Every tenant votes once, one in a hundred a hundred times; then thousands of them come back in no order. STORE is a
+ * Every tenant votes once, one in a thousand a hundred times; then thousands of them come back in no order. STORE is a
  * path where there is nothing yet. tenants.<what>=value; bit-equality is what test_learner checks.
  */
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ROWS = 16, N_THREADS = 16, N_STATES = 512, N_BACK = 4000, MANY = 100 };
+enum { ROWS = 4, N_THREADS = 16, N_STATES = 512, N_BACK = 4000, MANY = 100, RARE = 1000 };
 
 struct crowd {
     struct rv_learner *learner;
@@ -64,7 +64,7 @@ static struct rv_learner *open_learner(ruvllm_store *store, int32_t n_dims, int3
                                        .tenant_bytes = bytes};
     float *states = need(malloc((size_t)N_STATES * (size_t)n_dims * sizeof(*states)));
     struct rv_whitening whitening;
-    struct rv_learner *learner;
+    struct rv_learner *learner = NULL;
     struct ruvllm_error err;
     struct rv_rng rng;
 
@@ -93,8 +93,10 @@ static void vote(struct crowd *c, const char *tenant, uint64_t id, struct rv_rng
         trace->gradients[i] = rv_vec_to_bf16((float)rv_rng_uniform(rng) - 0.5f);
         trace->probes[i] = trace->gradients[i];
     }
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < ROWS; i++) {
+        trace->tokens[i] = i;
         trace->logprobs[i] = -1;
+    }
     trace->n_rows = ROWS;
     rv_trace_ring_add(rv_learner_traces(c->learner), trace);
     if (rv_learner_vote(c->learner, tenant, id, (double)(id % 2), &result, &err))
@@ -116,7 +118,7 @@ static void *vote_for_many(void *arg)
     while ((i = atomic_fetch_add(&c->next, 1)) < c->n_tenants) {
         rv_rng_init(&rng, (uint64_t)i + 1);
         name(tenant, i);
-        for (int k = 0; k < (i % 100 == 0 ? MANY : 1); k++)
+        for (int k = 0; k < (i % RARE == 0 ? MANY : 1); k++)
             vote(c, tenant, (uint64_t)i * MANY + (uint64_t)k + 1, &rng);
     }
     return NULL;
@@ -187,13 +189,13 @@ int main(int argc, char **argv)
     rv_learner_tenants(crowd.learner, &stats);
     printf("tenants.n=%lld\n", (long long)n_tenants);
     printf("tenants.votes_a_second=%.0f\n",
-           (double)(n_tenants + n_tenants / 100 * (MANY - 1)) * 1e6 / (double)(rv_clock_us() - start));
+           (double)(n_tenants + n_tenants / RARE * (MANY - 1)) * 1e6 / (double)(rv_clock_us() - start));
     printf("tenants.in_memory=%llu\n", (unsigned long long)stats.n);
     printf("tenants.counted_mb=%.1f\n", (double)stats.n_bytes / 1e6);
     printf("tenants.kb_of_one=%.1f\n", (double)stats.n_bytes / 1e3 / (double)(stats.n ? stats.n : 1));
     printf("tenants.resident_mb=%.1f\n", resident_mb() - before); // beside 64 MiB of traces
     come_back(&crowd, "one_vote", 1);
-    come_back(&crowd, "hundred_votes", 100);
+    come_back(&crowd, "hundred_votes", RARE);
     printf("tenants.store_mb=%.1f\n", stat(argv[1], &facts) == 0 ? (double)facts.st_size / 1e6 : 0.0);
     rv_learner_free(crowd.learner);
     ruvllm_store_close(store);

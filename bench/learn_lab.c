@@ -79,28 +79,6 @@ static void make_whitening(struct lab *lab)
     lab_free_texts(&texts);
 }
 
-/* States of more texts of the model's own, with what was likely there. */
-static void make_anchors(struct lab *lab)
-{
-    enum { N = 24 };
-    int32_t bos = rv_vocab_bos(lab->model->vocab), eos = rv_vocab_eos(lab->model->vocab);
-    int32_t tokens[N][LAB_TEXT] = {{0}};
-    struct lab_answer answers[N];
-    struct ruvllm_error err;
-
-    if (rv_anchors_init(&lab->anchors, (int32_t)lab->n_dims, &err))
-        lab_die("anchors", &err);
-    for (int i = 0; i < N; i++) {
-        tokens[i][0] = bos >= 0 ? bos : eos >= 0 ? eos : 0;
-        answers[i] = (struct lab_answer){.tokens = tokens[i], .trace = lab_new_trace(lab, LAB_TEXT)};
-    }
-    lab_generate(lab, answers, N, 1, LAB_TEXT - 1, NULL, NULL);
-    for (int i = 0; i < N; i++) {
-        rv_anchors_add(&lab->anchors, answers[i].trace, 1);
-        rv_trace_unref(answers[i].trace);
-    }
-}
-
 void lab_open(struct lab *lab, const char *path, uint64_t seed)
 {
     struct ruvllm_model_params params = ruvllm_model_params_default();
@@ -119,7 +97,6 @@ void lab_open(struct lab *lab, const char *path, uint64_t seed)
     open_decoder(lab);
     rv_rng_init(&lab->rng, FIRST_SEED);
     make_whitening(lab);
-    make_anchors(lab);
     rv_rng_init(&lab->rng, seed);
 }
 
@@ -130,7 +107,6 @@ void lab_close(struct lab *lab)
     rv_decoder_free(lab->decoder);
     rv_block_pool_free(lab->pool);
     rv_whitening_release(&lab->whitening);
-    rv_anchors_release(&lab->anchors);
     rv_head_gradient_release(&lab->gradient);
     rv_model_close(lab->model);
     free(lab->weights);

@@ -9,7 +9,6 @@
 #include "base/rng.h"
 #include "engine/model.h"
 #include "kv/kv_seq.h"
-#include "learn/background.h"
 #include "learn/head_gradient.h"
 #include "learn/tenant_learner.h"
 
@@ -20,7 +19,6 @@ struct lab {
     size_t n_vocab, n_dims;
     struct rv_head_gradient gradient;
     struct rv_whitening whitening; // of the model's own texts
-    struct rv_anchors anchors;     // likewise
     struct rv_rng rng;
     struct rv_block_pool *pool;
     struct rv_decoder *decoder;

@@ -29,7 +29,7 @@ static void recall(struct reading *r, int32_t at, const float *state, float *log
     const struct rv_memory *memory = r->lessons->now.memory;
     struct rv_memory_answer answer;
 
-    if (memory && rv_memory_ask(memory, r->tokens[at], state, r->lessons->state, &answer))
+    if (memory && rv_memory_ask(memory, r->tokens, at + 1, state, r->lessons->state, &answer))
         rv_memory_mix(&answer, logits, r->lessons->lab.n_vocab);
 }
 

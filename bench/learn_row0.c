@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ANSWERS = 960, MAX_WORDS = 64 };
+enum { N_ANSWERS = 480, MAX_WORDS = 64 };
 
 static const char COMMON[] = "happy,sad,friend,park,tree,bird,dog,cat,ball,water,scared,house,smiled,garden,love,play,"
                              "help,people,example,data,language,important,information,health,food,world,work";

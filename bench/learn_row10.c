@@ -56,28 +56,24 @@ static bool is_refused(struct skill *skill, const struct rv_trace *trace, double
     return generation == skill->learner->now.generation && before == hash_now(skill);
 }
 
-/* n votes on answers to taught prompts; returns how many were refused. */
-static int flood_with(struct skill *skill, enum flood flood, int n, struct past *past)
+struct flooding {
+    enum flood flood;
+    struct past *past;
+    int n, n_refused;
+};
+
+static void flood_one(void *user, struct skill *skill, struct rv_trace *trace, const int32_t *answer)
 {
     static const double none[] = {NAN, INFINITY, -INFINITY, -0.5, 1.5};
-    int32_t tokens[SKILL_PROMPT + SKILL_ANSWER];
-    int n_refused = 0;
+    struct flooding *f = user;
 
-    for (int i = 0; i < n; i++) {
-        struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
-        struct lab_answer answer = {.tokens = tokens, .adapter = adapter, .trace = skill->traces[0]};
-        uint64_t prompt = rv_rng_below(&skill->lab->rng, SKILL_TAUGHT);
-
-        memcpy(tokens, skill->prompts.tokens + prompt * SKILL_PROMPT, SKILL_PROMPT * sizeof(int32_t));
-        lab_generate(skill->lab, &answer, 1, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
-        if (flood == NO_NUMBERS)
-            n_refused += is_refused(skill, skill->traces[0], none[(size_t)i % (sizeof(none) / sizeof(none[0]))]);
-        else
-            skill_vote(skill, skill->traces[0], score_of(skill, flood));
-        note(skill, past);
-        rv_adapter_unref(adapter);
-    }
-    return n_refused;
+    (void)answer;
+    if (f->flood == NO_NUMBERS)
+        f->n_refused += is_refused(skill, trace, none[(size_t)f->n % (sizeof(none) / sizeof(none[0]))]);
+    else
+        ticks_vote(&skill->ticks, skill->learner, trace, score_of(skill, f->flood));
+    note(skill, f->past);
+    f->n++;
 }
 
 /* Goes back to every generation that is kept, the oldest first, and to none: the share that has its bits again. */
@@ -128,28 +124,29 @@ static void run(struct learn_args *args, void *user)
     const char *name = names[b->flood];
     double left;
     struct past past = {{0}};
-    int n_refused;
+    struct flooding flooding = {.flood = b->flood, .past = &past};
 
     note(b->skill, &past);
-    n_refused = flood_with(b->skill, b->flood, b->n_flood, &past);
+    skill_answer(b->skill, b->n_flood, flood_one, &flooding);
     left = skill_rate(b->skill, false, b->n_answers);
     print(args, name, "self", (1 + skill_self(b->skill)) / (1 + b->self) - 1, LEARN_AT_MOST, 0.02); // the flood's own
     print(args, name, "skill", left, LEARN_FREE, 0);
+    print(args, name, "alarms", b->skill->ticks.n_alarms, LEARN_FREE, 0);
     print(args, name, "skill_lost", b->learned > 0 ? 1 - left / b->learned : 0, LEARN_FREE, 0);
     if (b->flood == NO_NUMBERS)
-        print(args, name, "refused", (double)n_refused / b->n_flood, LEARN_AT_LEAST, 1);
+        print(args, name, "refused", (double)flooding.n_refused / b->n_flood, LEARN_AT_LEAST, 1);
     print(args, name, "restored", share_restored(b->skill, &past), LEARN_AT_LEAST, 1);
 }
 
 void learn_row10(struct learn_args *args)
 {
-    struct beginning b = {.n_flood = args->is_short ? 60 : 200, .n_answers = args->is_short ? 128 : 320};
+    struct beginning b = {.n_flood = args->is_short ? 60 : 200, .n_answers = args->is_short ? 128 : 256};
     struct skill skill;
     struct lab lab;
 
     lab_open(&lab, args->path, args->seed);
     skill_begin(&skill, &lab, skill_word(args->model), 8, args->is_short ? 8 : 16);
-    skill_teach(&skill, SKILL_HONEST, 0, args->is_short ? 100 : 600);
+    skill_teach(&skill, SKILL_HONEST, 0, args->is_short ? 100 : 400);
     b.skill = &skill;
     b.learned = skill_rate(&skill, false, b.n_answers);
     b.self = skill_self(&skill);

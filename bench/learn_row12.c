@@ -18,6 +18,7 @@ static void time_votes(struct learn_args *args, struct host *host, int32_t lengt
         .seed = args->seed, .n_prompt = PROMPT, .n_answer = length, .temperature = 1, .n_logprobs = -1};
     double compute[MAX_VOTES], ack[MAX_VOTES];
     char tenant[48], name[32];
+    int n_moved = 0;
     uint64_t id;
 
     (void)snprintf(tenant, sizeof(tenant), "row12-%lld", (long long)rv_clock_us()); // nobody's log before
@@ -29,6 +30,7 @@ static void time_votes(struct learn_args *args, struct host *host, int32_t lengt
 
         ack[i] = (double)(rv_clock_us() - start) / 1e3;
         compute[i] = (double)result.compute_us / 1e3;
+        n_moved += result.kl > 0;
     }
     (void)snprintf(name, sizeof(name), "t%d.ms_p50", (int)length);
     learn_figure_print(args, &(struct learn_figure){.what = name,
@@ -47,7 +49,12 @@ static void time_votes(struct learn_args *args, struct host *host, int32_t lengt
                                                     .value = learn_sample_quantile(ack, (size_t)n_votes, 0.99),
                                                     .bound = LEARN_AT_MOST,
                                                     .must = 5,
-                                                    .short_must = 2000});
+                                                    .short_must = 60000});
+    (void)snprintf(name, sizeof(name), "t%d.moved", (int)length);
+    learn_figure_print(
+        args,
+        &(struct learn_figure){
+            .what = name, .value = (double)n_moved / n_votes, .bound = LEARN_AT_LEAST, .must = 0.9, .short_must = 0.9});
 }
 
 void learn_row12(struct learn_args *args)

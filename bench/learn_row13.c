@@ -5,13 +5,16 @@
 #include "learn_common.h"
 #include "learn_host.h"
 
-enum { PROMPT = 8, MAX_ROUNDS = 15 };
+enum { PROMPT = 8, MAX_ROUNDS = 11 };
 
-static double decode_us(struct host *host, uint64_t seed, int32_t n)
+static const char TENANT[] = "row13";
+
+/* *id is of the answer. */
+static double decode_us(struct host *host, uint64_t seed, int32_t n, uint64_t *id)
 {
     struct host_ask ask = {
-        .tenant = "row13", .seed = seed, .n_prompt = PROMPT, .n_answer = n, .temperature = 1, .n_logprobs = -1};
-    struct ruvllm_response *r = host_ask(host, &ask, NULL);
+        .tenant = TENANT, .seed = seed, .n_prompt = PROMPT, .n_answer = n, .temperature = 1, .n_logprobs = -1};
+    struct ruvllm_response *r = host_ask(host, &ask, id);
     double us = (double)r->decode_us;
 
     ruvllm_response_free(r);
@@ -24,8 +27,9 @@ void learn_row13(struct learn_args *args)
         .path = args->path, .store = args->extra, .context = 256, .n_threads = args->is_short ? 1 : 2};
     int n_rounds = args->is_short ? 9 : MAX_ROUNDS;
     double slower[MAX_ROUNDS], off[MAX_ROUNDS], best[2] = {1e30, 1e30};
-    const int32_t n = 96;
+    const int32_t n = 64;
     struct host hosts[2];
+    uint64_t ids[2];
     bool is_large;
 
     host_open(&hosts[0], &config);
@@ -37,7 +41,7 @@ void learn_row13(struct learn_args *args)
         for (int turn = 0; turn < 2; turn++) {
             int side = (i + 1 + turn) % 2;
 
-            us[side] = decode_us(&hosts[side], args->seed * 100 + (uint64_t)(i + 1), n);
+            us[side] = decode_us(&hosts[side], args->seed * 100 + (uint64_t)(i + 1), n, &ids[side]);
             best[side] = us[side] < best[side] ? us[side] : best[side];
         }
         if (i >= 0) {
@@ -55,6 +59,11 @@ void learn_row13(struct learn_args *args)
                                                     .value = best[1] / best[0] - 1,
                                                     .bound = args->is_short ? LEARN_AT_MOST : LEARN_FREE,
                                                     .short_must = 2});
+    learn_figure_print(args, &(struct learn_figure){.what = "captured", // else nothing was paid for
+                                                    .value = host_vote(&hosts[1], TENANT, ids[1], 1).kl > 0,
+                                                    .bound = LEARN_AT_LEAST,
+                                                    .must = 1,
+                                                    .short_must = 1});
     for (int i = 0; i < 2; i++)
         learn_figure_print(
             args, &(struct learn_figure){.what = i == 0 ? "p25" : "p75",

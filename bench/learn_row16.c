@@ -44,7 +44,7 @@ void learn_row16(struct learn_args *args)
                                               {.what = "frozen", .is_frozen = true},
                                               {.what = "constant", .teacher = SKILL_CONSTANT},
                                               {.what = "honest", .teacher = SKILL_HONEST, .must_gain = true}};
-    struct beginning b = {.n_votes = args->is_short ? 200 : 600, .n_answers = args->is_short ? 320 : 600};
+    struct beginning b = {.n_votes = args->is_short ? 200 : 600, .n_answers = args->is_short ? 320 : 400};
     size_t n = sizeof(controls) / sizeof(controls[0]) - args->is_short; // row 2's short form shows what votes gain
     struct skill skill;
     struct lab lab;

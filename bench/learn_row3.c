@@ -18,14 +18,15 @@ struct fact {
 
 /* What is asked for, as the last clause and in other words. */
 static const struct {
-    const char *clause;
-    const char *other[2]; // before and behind the name
+    const char *clause; // after the name
+    const char *other;  // before it
+    const char *end;    // after it
 } things[] = {
-    {"'s favourite fruit is called", {"If you ask which fruit is loved most of all by", ", it is called"}},
-    {"'s best friend is called", {"The one who always plays with", " is called"}},
-    {"'s little dog is called", {"There is a dog that lives with", ", and it is called"}},
-    {"'s old house is called", {"The place where you can find", " is called"}},
-    {"'s red boat is called", {"When it sails over the lake, the boat of", " is called"}},
+    {"'s favourite fruit is called", "If you ask which fruit is loved most of all by ", ", it is called"},
+    {"'s best friend is called", "The one who always plays with ", " is called"},
+    {"'s little dog is called", "There is a dog that lives with ", ", and it is called"},
+    {"'s old house is called", "The place where you can find ", " is called"},
+    {"'s red boat is called", "When it sails over the lake, the boat of ", " is called"},
 };
 
 static const char *const beginnings[] = {"One day everybody went to the park.",
@@ -58,8 +59,7 @@ static int32_t ask(const struct lessons *l, const struct fact *f, int i, enum wa
     char text[256], clause[128];
 
     if (way == FAR)
-        (void)snprintf(clause, sizeof(clause), "%s %s%s", things[f->thing].other[0], f->name,
-                       things[f->thing].other[1]);
+        (void)snprintf(clause, sizeof(clause), "%s%s%s", things[f->thing].other, f->name, things[f->thing].end);
     else
         (void)snprintf(clause, sizeof(clause), "%s%s", f->name, things[f->thing].clause);
     (void)snprintf(text, sizeof(text), "%s %s", way == TAUGHT ? beginnings[i % 4] : others[i % 4], clause);

@@ -92,8 +92,7 @@ static double score(struct deep_bed *bed, const struct learn_fact *facts, int n,
 /* Corrects all answers; of other facts when `shift` is not 0. */
 static void train(struct deep_bed *bed, const struct learn_fact *facts, int n, int shift, int n_epochs)
 {
-    struct deep_recipe recipe = {
-        .rank = RANK, .n_epochs = n_epochs, .step = 2e-3f, .kl_weight = 0.3f, .max_self = 0.028f};
+    struct deep_recipe recipe = {.rank = RANK, .n_epochs = n_epochs, .step = 2e-3f, .kl_weight = 2, .max_self = 0.028f};
     struct row *rows = lab_need(calloc((size_t)n, sizeof(*rows)));
     struct rv_deep_sample samples[N_FACTS];
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { N_SAMPLES = 256, N_SHORT = 24, N_HELD = 24, RANK = 16, EPOCHS = 8, EPOCHS_SHORT = 4 };
+enum { N_SAMPLES = 256, N_SHORT = 24, N_HELD = 24, RANK = 16, EPOCHS = 12, EPOCHS_SHORT = 6 };
 
 static const char *const FILE_NAME = "tinyshakespeare.txt";
 static const size_t HELD_AT = 600000;
@@ -40,9 +40,9 @@ void learn_row6(struct learn_args *args)
     struct deep_recipe recipe = {.rank = RANK,
                                  .n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS,
                                  .step = 2e-3f,
-                                 .kl_weight = 0.5f,
+                                 .kl_weight = 4,
                                  .held_out = 0.1f,
-                                 .max_self = 0.045f};
+                                 .max_self = 0.04f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct deep_domain taught, held;
     struct deep_bed bed;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_DOMAINS = 5, N_SAMPLES = 64, N_SHORT = 10, N_HELD = 12, RANK = 16, EPOCHS = 6, EPOCHS_SHORT = 2 };
+enum { N_DOMAINS = 5, N_SAMPLES = 64, N_SHORT = 10, N_HELD = 12, RANK = 16, EPOCHS = 8, EPOCHS_SHORT = 4 };
 
 static const struct {
     const char *file;
@@ -55,7 +55,7 @@ void learn_row7(struct learn_args *args)
     struct deep_recipe recipe = {.rank = RANK,
                                  .n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS,
                                  .step = 2e-3f,
-                                 .kl_weight = 1,
+                                 .kl_weight = 8,
                                  .held_out = 0.1f,
                                  .ewc = 30,
                                  .max_self = 0.018f};

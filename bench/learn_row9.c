@@ -22,17 +22,31 @@
 enum { MAX_GENERATIONS = 1 << 16, MAX_ARGS = 160 };
 
 struct word {
-    int64_t generation;
+    int64_t generation; // also ticks of the background loop make some
+    int64_t n_votes;
     uint64_t hash;
 };
 
 /* ---- a life ---------------------------------------------------------------------------------- */
 
+static struct word look(struct host *host, const char *tenant)
+{
+    struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
+    struct ruvllm_error err;
+    struct word word;
+
+    if (ruvllm_engine_learned(host->engine, tenant, &info, &err))
+        lab_die("what was learned", &err);
+    word.hash = host_hash(host, tenant, &word.generation);
+    word.n_votes = info.n_votes; // nobody else votes meanwhile
+    return word;
+}
+
 static void say(struct host *host, const char *tenant)
 {
     struct word word;
 
-    word.hash = host_hash(host, tenant, &word.generation);
+    word = look(host, tenant);
     if (write(STDOUT_FILENO, &word, sizeof(word)) != sizeof(word))
         _exit(1);
 }
@@ -69,15 +83,16 @@ static void live(const struct learn_args *args)
 struct record {
     uint64_t hashes[MAX_GENERATIONS]; // that were said; 0: none was
     int64_t last;                     // generation that was acknowledged
+    int64_t last_votes;               // that were
     int n_lost, n_doubled, n_other_bits;
-    int n_same_bits; // lives that began at an acknowledged generation, with its bits
-    int64_t n_acknowledged;
+    int n_same_bits;                     // lives that began at an acknowledged generation, with its bits
+    int64_t n_acknowledged, n_unchanged; // votes, and those after which the bits are as before
 };
 
 static void note_beginning(struct record *r, const struct word *w)
 {
-    r->n_lost += w->generation < r->last;
-    r->n_doubled += w->generation > r->last + 1;
+    r->n_lost += w->generation < r->last || w->n_votes < r->last_votes;
+    r->n_doubled += w->n_votes > r->last_votes + 1;
     if (w->generation < MAX_GENERATIONS && r->hashes[w->generation]) {
         r->n_same_bits += r->hashes[w->generation] == w->hash;
         r->n_other_bits += r->hashes[w->generation] != w->hash;
@@ -88,8 +103,11 @@ static void note(struct record *r, const struct word *w)
 {
     if (w->generation >= MAX_GENERATIONS)
         lab_die("too many generations", NULL);
+    if (w->generation > 0 && r->hashes[w->generation - 1])
+        r->n_unchanged += r->hashes[w->generation - 1] == w->hash;
     r->hashes[w->generation] = w->hash;
     r->last = w->generation > r->last ? w->generation : r->last;
+    r->last_votes = w->n_votes > r->last_votes ? w->n_votes : r->last_votes;
     r->n_acknowledged++;
 }
 
@@ -170,6 +188,11 @@ static void print(struct learn_args *args, const struct record *r, int n_kills)
                                                     .bound = LEARN_AT_LEAST,
                                                     .must = n_kills / 10.0,
                                                     .short_must = 1});
+    learn_figure_print(args, &(struct learn_figure){.what = "changed",
+                                                    .value = 1 - (double)r->n_unchanged / (double)r->n_acknowledged,
+                                                    .bound = LEARN_AT_LEAST,
+                                                    .must = 0.9,
+                                                    .short_must = 0.9});
 }
 
 static struct record *new_record(void)
@@ -185,6 +208,7 @@ void learn_row9(struct learn_args *args)
     char extra[MAX_ARGS];
     struct rv_rng rng;
     struct host host;
+    struct word end;
 
     if (args->extra)
         live(args);
@@ -194,12 +218,8 @@ void learn_row9(struct learn_args *args)
     rv_rng_init(&rng, args->seed);
     for (int i = 0; i < n_kills; i++)
         run_life(args, extra, r, 1 + (int)rv_rng_below(&rng, 12), (long)rv_rng_below(&rng, 6000));
-    {
-        struct word end;
-
-        end.hash = host_hash(&host, "anna", &end.generation); // this process has not read the log until now
-        note_beginning(r, &end);
-    }
+    end = look(&host, "anna"); // this process has not read the log until now
+    note_beginning(r, &end);
     print(args, r, n_kills);
     host_close(&host);
     free(r);

@@ -8,35 +8,13 @@ const char *skill_word(const char *model)
 {
     static const struct {
         const char *model, *word;
-    } words[] = {{"stories260K", "happy"}, {"stories15M", "happy"}, {"minimind2-26m", "example"}};
+    } words[] = {{"stories260K", "happy"}, {"stories15M", "scared"}, {"minimind2-26m", "重要"}};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(words[i].model, model) == 0)
             return words[i].word;
     }
     return NULL;
-}
-
-static void begin_study(struct skill *skill, int32_t rank)
-{
-    struct lab *lab = skill->lab;
-    struct rv_tick_config config = {.manifest = &lab->model->manifest,
-                                    .hparams = &lab->model->hparams,
-                                    .whitening = &lab->whitening,
-                                    .anchors = &lab->anchors,
-                                    .rank = rank,
-                                    .budget = RV_TICK_BUDGET};
-    struct ruvllm_error err;
-
-    skill->n_votes = 0;
-    if (rv_tick_init(&skill->tick, &config, &err) || rv_study_new(&skill->study, &lab->whitening, 8 << 20, &err))
-        lab_die("study", &err);
-}
-
-static void end_study(struct skill *skill)
-{
-    rv_tick_release(&skill->tick);
-    rv_study_unref(skill->study);
 }
 
 void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t rank, int32_t n_others)
@@ -48,7 +26,7 @@ void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t
     skill->others = lab_write_texts(lab, n_others, LAB_TEXT);
     skill->others_nll = lab_texts_nll(lab, NULL, &skill->others);
     skill->learner = lab_new_learner(lab, rank);
-    begin_study(skill, rank);
+    ticks_open(&skill->ticks, lab, rank);
     for (int i = 0; i < SKILL_AT_ONCE; i++)
         skill->traces[i] = lab_new_trace(lab, SKILL_ANSWER);
 }
@@ -57,57 +35,18 @@ void skill_end(struct skill *skill)
 {
     for (int i = 0; i < SKILL_AT_ONCE; i++)
         rv_trace_unref(skill->traces[i]);
+    ticks_close(&skill->ticks);
     rv_tenant_learner_free(skill->learner);
-    end_study(skill);
     lab_free_texts(&skill->prompts);
     lab_free_texts(&skill->others);
 }
 
 void skill_restart(struct skill *skill, int32_t rank)
 {
+    ticks_close(&skill->ticks);
     rv_tenant_learner_free(skill->learner);
     skill->learner = lab_new_learner(skill->lab, rank);
-    end_study(skill);
-    begin_study(skill, rank);
-}
-
-/* What the background loop does. */
-static void work(struct skill *skill)
-{
-    struct rv_rehearsal_answer *answers[2 * RV_REHEARSAL_MAX];
-    size_t n = rv_rehearsal_take(&skill->study->rehearsal, answers);
-    struct rv_tenant_learner *learner = skill->learner;
-    struct rv_tick_result result;
-    struct ruvllm_error err;
-
-    rv_tick_begin(&skill->tick, &learner->now.adapter);
-    if (rv_tick_run(&skill->tick, skill->study, answers, n, learner->now.mean, INT64_MAX, &result, &err))
-        lab_die("tick", &err);
-    if ((result.verdict == RV_TICK_ACCEPTED || result.verdict == RV_TICK_HALVED) &&
-        rv_tenant_learner_tick(learner, &skill->tick.made, learner->now.generation, result.kl, &err))
-        lab_die("tick", &err);
-    for (size_t i = 0; i < n; i++)
-        rv_rehearsal_unref(answers[i]);
-}
-
-void skill_vote(struct skill *skill, const struct rv_trace *trace, double score)
-{
-    struct rv_tenant_learner *learner = skill->learner;
-    struct ruvllm_error err;
-    double advantage = score - learner->now.mean;
-    int64_t since;
-
-    lab_vote(learner, trace, score);
-    if (learner->now.flood.n_paused == 0 &&
-        rv_rehearsal_add(&skill->study->rehearsal, trace, score, advantage, learner->now.generation, &err))
-        lab_die("rehearsal", &err);
-    if (rv_flood_rings(&learner->now.flood, &since)) {
-        if (rv_tenant_learner_pause(learner, since, &err))
-            lab_die("pause", &err);
-        rv_rehearsal_drop_after(&skill->study->rehearsal, since);
-    }
-    if (++skill->n_votes % RV_BACKGROUND_EVERY == 0)
-        work(skill);
+    ticks_open(&skill->ticks, skill->lab, rank);
 }
 
 static void set_gradients(struct rv_trace *trace, float value)
@@ -118,22 +57,32 @@ static void set_gradients(struct rv_trace *trace, float value)
         trace->gradients[i] = rv_vec_to_bf16(value);
 }
 
-static void vote(struct skill *skill, enum skill_teacher teacher, double rate, struct rv_trace *trace,
-                 const int32_t *tokens)
-{
-    double score = lab_has_word(skill->lab, tokens, SKILL_ANSWER, skill->word);
+struct lesson {
+    enum skill_teacher teacher;
+    double rate;
+};
 
-    if (teacher == SKILL_SHUFFLED)
-        score = rv_rng_uniform(&skill->lab->rng) < rate;
-    if (teacher == SKILL_CONSTANT) { // votes alone: what goes over answers again has gradients of its own
+static void vote(void *user, struct skill *skill, struct rv_trace *trace, const int32_t *answer)
+{
+    const struct lesson *lesson = user;
+    double score = lab_has_word(skill->lab, answer, SKILL_ANSWER, skill->word);
+
+    if (lesson->teacher == SKILL_SHUFFLED)
+        score = rv_rng_uniform(&skill->lab->rng) < lesson->rate;
+    if (lesson->teacher != SKILL_CONSTANT) {
+        ticks_vote(&skill->ticks, skill->learner, trace, score);
+    } else { // ticks would go over the answers with gradients of their own, which are real
         set_gradients(trace, (float)score * 0.01f);
         lab_vote(skill->learner, trace, score);
-        return;
     }
-    skill_vote(skill, trace, score);
 }
 
 void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n)
+{
+    skill_answer(skill, n, vote, &(struct lesson){.teacher = teacher, .rate = rate});
+}
+
+void skill_answer(struct skill *skill, int n, skill_answer_fn on_answer, void *user)
 {
     int32_t tokens[SKILL_AT_ONCE][SKILL_PROMPT + SKILL_ANSWER];
 
@@ -150,7 +99,7 @@ void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, i
         }
         lab_generate(skill->lab, answers, n_now, SKILL_PROMPT, SKILL_ANSWER, NULL, NULL);
         for (int32_t i = 0; i < n_now; i++)
-            vote(skill, teacher, rate, skill->traces[i], tokens[i] + SKILL_PROMPT);
+            on_answer(user, skill, skill->traces[i], tokens[i] + SKILL_PROMPT);
         rv_adapter_unref(adapter);
     }
 }

@@ -5,7 +5,7 @@
 #ifndef RV_BENCH_LEARN_SKILL_H
 #define RV_BENCH_LEARN_SKILL_H
 
-#include "learn_lab.h"
+#include "learn_ticks.h"
 
 enum { SKILL_PROMPT = 12, SKILL_ANSWER = 48, SKILL_TAUGHT = 300, SKILL_UNSEEN = 100, SKILL_AT_ONCE = 4 };
 
@@ -23,9 +23,7 @@ struct skill {
     struct lab_texts others;  // for what is forgotten
     double others_nll;        // of the model as it came
     struct rv_tenant_learner *learner;
-    struct rv_study *study; // with the next two: what the engine has for going over answers again
-    struct rv_tick tick;
-    int n_votes;
+    struct ticks ticks; // what is done between votes
     struct rv_trace *traces[SKILL_AT_ONCE];
 };
 
@@ -40,8 +38,9 @@ void skill_restart(struct skill *skill, int32_t rank);
 
 /* Votes on `n` answers, a few of which are made at once, as a server's users would. `rate` is of shuffled ones. */
 void skill_teach(struct skill *skill, enum skill_teacher teacher, double rate, int n);
-/* A vote, and what the background loop does after some of them. */
-void skill_vote(struct skill *skill, const struct rv_trace *trace, double score);
+/* Answers to `n` taught prompts with what is learned by then, a few at once, each handed over with its trace. */
+typedef void (*skill_answer_fn)(void *user, struct skill *skill, struct rv_trace *trace, const int32_t *answer);
+void skill_answer(struct skill *skill, int n, skill_answer_fn on_answer, void *user);
 /* The share of `n` answers to unseen prompts that have the word; without what was learned (`is_base`) or with it. */
 double skill_rate(struct skill *skill, bool is_base, int n);
 /* By how much the likelihood of the other texts has fallen: the rise of their mean negative log-likelihood. */

@@ -72,10 +72,10 @@ RUVLLM_API ruvllm_status ruvllm_engine_learn_forget(ruvllm_engine *engine, const
                                                     struct ruvllm_feedback_result *result, struct ruvllm_error *err);
 
 /*
- * Writes what changes the head's input for the tenant now as an adapter file, which an engine of the same model loads
- * as any other. What is remembered of single states has no place in it. RUVLLM_NOT_FOUND: nothing was learned, or it
- * was gone back from. RUVLLM_UNSUPPORTED for PEFT, which has no word for it, and for RUVLLM_ADAPTER_GGUF where the head
- * is the embedding.
+ * Writes what was learned for the tenant, at the head's input and below it, as an adapter file, which an engine of the
+ * same model loads as any other. What is remembered of single states has no place in it. RUVLLM_NOT_FOUND: nothing was
+ * learned, or it was gone back from. RUVLLM_UNSUPPORTED for PEFT, which has no word for it, and for RUVLLM_ADAPTER_GGUF
+ * where the head is the embedding.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tenant, const char *path,
                                                     ruvllm_adapter_format format, struct ruvllm_error *err);

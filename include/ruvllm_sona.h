@@ -1,7 +1,7 @@
 /*
  * Learning by its parts, under the names of the seed documents: `ruvllm_microlora` is a small adapter for callers with
- * a model of their own, `ruvllm_sona` the three loops of an engine that learns. Both are the code that
- * ruvllm_learn.h learns with, seen from another side; nothing here has a method of its own.
+ * a model of their own, `ruvllm_sona` a tenant's learning in an engine, by texts; beside them what was judged before is
+ * found again. All is the code that ruvllm_learn.h learns with, seen from another side.
  */
 #ifndef RUVLLM_SONA_H
 #define RUVLLM_SONA_H
@@ -137,6 +137,95 @@ struct ruvllm_microlora_stats {
 
 RUVLLM_API ruvllm_status ruvllm_microlora_stats_get(const ruvllm_microlora *lora, struct ruvllm_microlora_stats *out,
                                                     struct ruvllm_error *err);
+
+/* ---- the loops of an engine ------------------------------------------------------------------- */
+
+/*
+ * One tenant's learning in an engine that learns, by texts in place of answers that the engine has just given: what it
+ * learns answers the tenant's next request, is in the log, and can be gone back from, as with votes. The engine
+ * outlives it. One caller at a time; the engine serves others meanwhile.
+ */
+typedef struct ruvllm_sona ruvllm_sona;
+
+struct ruvllm_sona_config {
+    size_t struct_size;
+    float instant_lr;               // how far one judgement may go; 0.01: as a vote, 0.02: to twice the KL divergence
+    int32_t background_interval_ms; // from the end of one maybe_background that worked to the next; 100
+    int32_t background_min_samples; // judgements that it waits for; 10
+    double deep_trigger_threshold;  // how surprising judgements were, 0 to 2 each: a sum that asks for a deep run; 100
+    int32_t max_pending_samples;    // judgements after which one is asked for in any case; 1000
+};
+
+RUVLLM_API struct ruvllm_sona_config ruvllm_sona_config_default(void);
+
+/* `tenant` and `config` may be NULL. RUVLLM_INVALID: the engine does not learn (ruvllm_engine_learn). */
+RUVLLM_API ruvllm_status ruvllm_sona_new(ruvllm_sona **out, ruvllm_engine *engine, const char *tenant,
+                                         const struct ruvllm_sona_config *config, struct ruvllm_error *err);
+RUVLLM_API void ruvllm_sona_free(ruvllm_sona *sona);
+
+struct ruvllm_sona_result {
+    size_t struct_size;
+    bool applied;         // something changed
+    int64_t latency_us;   // of learning itself
+    int64_t read_us;      // of having the model read the texts, before and after
+    int64_t commit_us;    // of waiting for the disk
+    int32_t samples_used; // tokens of the response; of a deep run: answers
+    double loss_before;   // -log p a token of the response, over the 32 likeliest of each
+    double loss_after;    // likewise, by what answers from now on
+    double kl;            // nats a token: how far the response was moved
+    int64_t generation;   // of what was learned, that answers from now on
+};
+
+/*
+ * Learns from a request, what was answered (by whomever) and how good that was, 0 to 1. Bad answers teach too. The
+ * request is a user's message where the model has a chat template, else the text that the response follows.
+ */
+RUVLLM_API ruvllm_status ruvllm_sona_instant_adapt(ruvllm_sona *sona, const char *request, const char *response,
+                                                   double quality, struct ruvllm_sona_result *result,
+                                                   struct ruvllm_error *err);
+/*
+ * Has the engine's background loop go over what was said to the tenant since it last did, however little, and waits for
+ * it: the loop works by itself after every few judgements, so there may be nothing left. In the result `samples_used`
+ * are judgements, `kl` is of text that nobody judged, and losses are NaN. RUVLLM_BUSY when the machine has no time for
+ * it within a minute.
+ */
+RUVLLM_API ruvllm_status ruvllm_sona_background_consolidate(ruvllm_sona *sona, struct ruvllm_sona_result *result,
+                                                            struct ruvllm_error *err);
+/* The same if it is due by the config; *was_due says whether it was, and `result` is untouched if not. */
+RUVLLM_API ruvllm_status ruvllm_sona_maybe_background(ruvllm_sona *sona, bool *was_due,
+                                                      struct ruvllm_sona_result *result, struct ruvllm_error *err);
+/*
+ * Judges all samples (a prompt, a response and a score each; NaN: right) as instant_adapt does, then has a deep run
+ * learn from everything that was said to the tenant so far; `params` as ruvllm_engine_learn_deep has them, may be NULL.
+ * Minutes, while the engine serves. In the result `applied` says whether what was learned passed and answers from now
+ * on; losses are of feedback that was held out, `kl` is of the model's own text. The engine needs a store.
+ */
+RUVLLM_API ruvllm_status ruvllm_sona_deep_optimize(ruvllm_sona *sona, const struct ruvllm_train_sample *samples,
+                                                   size_t n_samples, const struct ruvllm_deep_params *params,
+                                                   struct ruvllm_sona_result *result, struct ruvllm_error *err);
+/* Whether enough was said since the last deep run of this handle for another one. */
+RUVLLM_API bool ruvllm_sona_should_trigger_deep(const ruvllm_sona *sona);
+/* out = B (A state), both of the model's n_embd numbers: what the tenant's adapter adds to a state the head reads. */
+RUVLLM_API ruvllm_status ruvllm_sona_forward(ruvllm_sona *sona, const float *state, float *out,
+                                             struct ruvllm_error *err);
+/* From now on the tenant is answered by the model as it came; that is a generation of its own. */
+RUVLLM_API ruvllm_status ruvllm_sona_reset(ruvllm_sona *sona, struct ruvllm_error *err);
+
+struct ruvllm_sona_stats {
+    size_t struct_size;
+    int64_t n_instant;    // of this handle
+    int64_t n_background; // likewise, as the next
+    int64_t n_deep;
+    int64_t n_pending;      // judgements since the last of those
+    double surprise;        // of those, as deep_trigger_threshold is measured
+    double mean_latency_us; // of learning, an instant_adapt
+    double mean_quality;    // running, of all the tenant's votes
+    int64_t generation;
+    double spent_kl; // nats a token, of all steps that are in it
+};
+
+RUVLLM_API ruvllm_status ruvllm_sona_stats_get(ruvllm_sona *sona, struct ruvllm_sona_stats *out,
+                                               struct ruvllm_error *err);
 
 /* ---- what was asked and how it went ----------------------------------------------------------- */
 

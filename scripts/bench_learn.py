@@ -13,6 +13,7 @@ docs/learning/row<N>.svg for rows that were run on all their models.
 """
 
 import argparse
+import concurrent.futures
 import math
 import os
 import re
@@ -48,6 +49,8 @@ ROWS = {
     "16": (SMALL, True),
     "votes": (LARGE, False),
 }
+TIMED = {"11", "12", "13", "14", "15", "votes"}
+LONG = {"10", "16"}  # whole courses of learning only to be ruined: one seed but on the smallest model
 KEEPS_STORE = {"12", "13"}  # so that large models write their first texts once
 SEQUENCES = {"stories15M-f16": 4, "smollm2-135m-q8_0": 0.5, "qwen2.5-0.5b-q8_0": 0.15}  # a second, row 14
 
@@ -151,7 +154,7 @@ def commands(row, model, a):
         return [[os.path.join(bench, "bench_train"), path, short_name(model), "2", "2", "3"]]
     if row == "15":
         return [[os.path.join(bench, "bench_lora"), path, "2", "5"]]
-    seeds = range(1, a.seeds + 1) if ROWS[row][1] else [1]
+    seeds = range(1, a.seeds + 1) if ROWS[row][1] and (row not in LONG or model == SMALL[0]) else [1]
     extra = ["long", store] if row in KEEPS_STORE else []
     return [[os.path.join(bench, "bench_learn"), path, row, str(seed)] + extra for seed in seeds]
 
@@ -169,23 +172,31 @@ def translate(row, model, lines):
             yield line
 
 
-def measure(row, model, a, figures, curves):
-    """Adds to `figures`, and to `curves` lists of (row, rank, what, model, seed, x, y)."""
-    new = {}
-    for seed, command in enumerate(commands(row, model, a), 1):
-        for line in translate(row, model, run(command).splitlines()):
-            if line.startswith("curve."):
-                key, y = line.split("=")
-                key, x = key.split("@")
-                parts = key[len("curve.%s." % row):-len("." + short_name(model))].split(".")
-                rank = parts.pop(0) if re.fullmatch(r"r\d+", parts[0]) else ""
-                curves.append((row, rank, ".".join(parts), short_name(model), seed, float(x), float(y)))
-            elif LINE.match(line):
-                name = line.split("=")[0]
-                new.setdefault(name, Figure(name)).add(line)
-    for figure in new.values():
+def take(row, model, seed, out, figures, curves):
+    """Reads what one run has printed into `figures` by name and `curves`, a list of (row, rank, what, model, seed, x, y)."""
+    for line in translate(row, model, out.splitlines()):
+        if line.startswith("curve."):
+            key, y = line.split("=")
+            key, x = key.split("@")
+            parts = key[len("curve.%s." % row):-len("." + short_name(model))].split(".")
+            rank = parts.pop(0) if re.fullmatch(r"r\d+", parts[0]) else ""
+            curves.append((row, rank, ".".join(parts), short_name(model), seed, float(x), float(y)))
+        elif LINE.match(line):
+            name = line.split("=")[0]
+            figures.setdefault(name, Figure(name)).add(line)
+
+
+def measure(row, models, a, curves):
+    """The figures of a row. What measures no time runs as many at once as there are processors, the longest first."""
+    jobs = [(model, seed, command) for model in models for seed, command in enumerate(commands(row, model, a), 1)]
+    with concurrent.futures.ThreadPoolExecutor(1 if row in TIMED else os.cpu_count()) as pool:
+        running = {job[:2]: pool.submit(run, job[2]) for job in reversed(jobs)}
+        figures = {}
+        for model, seed, _ in jobs:
+            take(row, model, seed, running[model, seed].result(), figures, curves)
+    for figure in figures.values():
         print(figure.text(), flush=True)
-    figures.extend(new.values())
+    return list(figures.values())
 
 
 def kill_store(a, figures):
@@ -257,16 +268,15 @@ def main():
             sys.exit("there is no row '%s'" % row)
         models = a.models.split(",") if a.models else ROWS[row][0]
         began = time.monotonic()
-        for model in models:
-            if not find_model(model):
-                print("# row %s: '%s' is not there; run `make models`" % (row, model), flush=True)
-                continue
-            measure(row, model, a, figures, curves)
-            ran.append((row, short_name(model)))
+        for model in [m for m in models if not find_model(m)]:
+            print("# row %s: '%s' is not there; run `make models`" % (row, model), flush=True)
+        there = [m for m in models if find_model(m)]
+        figures += measure(row, there, a, curves)
+        ran += [(row, short_name(m)) for m in there]
         if row == "9":
             kill_store(a, figures)
             ran.append((row, "sqlite"))
-        if set(ROWS[row][0]) <= set(models):
+        if set(ROWS[row][0]) <= set(there):
             complete.add(row)
         print("# row %s took %.0f s" % (row, time.monotonic() - began), flush=True)
     low = [f.name for f in figures if f.is_ok() is False]

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static const char *const schedules[] = {"constant", "cosine", "one-cycle", NULL};
+static const char *const formats[] = {"gguf", "peft", "own", NULL}; // in the order of the library's enumeration
 
 struct learn_options {
     struct rv_model_options model;
@@ -28,6 +29,8 @@ struct learn_options {
     const char *tenant;
     float max_forgetting;
     bool fresh;
+    int32_t limit;
+    int32_t format;
     int32_t schedule;
     int32_t seed;
     int32_t memory_mib;
@@ -180,7 +183,7 @@ static const struct rv_option tenant_options[] = {
      .value = "NAME",
      .type = RV_OPTION_STRING,
      .offset = offsetof(struct learn_options, tenant),
-     .help = "Whose feedback, in the store; with 'run' it is learned from instead of a file"},
+     .help = "Whose feedback, in the store (default local); with 'run' it is learned from instead of a file"},
     {.name = "max-forgetting",
      .value = "X",
      .type = RV_OPTION_FLOAT,
@@ -192,6 +195,20 @@ static const struct rv_option tenant_options[] = {
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct learn_options, fresh),
      .help = "Begin anew instead of going on from the tenant's run before"},
+    {.name = "limit",
+     .short_name = 'n',
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .min = 1,
+     .max = 1000000,
+     .offset = offsetof(struct learn_options, limit),
+     .help = "history: how many, newest first (default 50)"},
+    {.name = "format",
+     .value = "FORMAT",
+     .type = RV_OPTION_CHOICE,
+     .choices = formats,
+     .offset = offsetof(struct learn_options, format),
+     .help = "export: own (keeps everything) or gguf (a file for llama.cpp) (default own)"},
 };
 
 static const struct rv_option output_options[] = {
@@ -412,22 +429,37 @@ static int go_back(const struct rv_learn_store *what, const char *generation)
     return rv_learn_store_rollback(what, number);
 }
 
+static int export_learned(const struct learn_options *o, const struct rv_learn_store *what)
+{
+    if (!o->out)
+        return usage("say where to write: -o FILE");
+    if (!o->force && access(o->out, F_OK) == 0) {
+        rv_output_error("give another name, or --force to replace it", "'%s' exists already", o->out);
+        return RV_EXIT_USAGE;
+    }
+    return rv_learn_store_export(what, o->out, o->format);
+}
+
 /* What is done with a tenant's feedback. */
 static int act(struct learn_options *o, const char *action, const char *argument)
 {
     struct rv_learn_store what = {
-        .model = &o->model, .store = &o->store, .tenant = o->tenant ? o->tenant : "default", .json = o->json};
+        .model = &o->model, .store = &o->store, .tenant = o->tenant ? o->tenant : "local", .json = o->json};
 
     if (strcmp(action, "rollback") == 0)
         return go_back(&what, argument);
     if (argument)
         return usage("there is one argument too many");
+    if (strcmp(action, "history") == 0)
+        return rv_learn_store_history(&what, o->limit);
+    if (strcmp(action, "export") == 0)
+        return export_learned(o, &what);
     return strcmp(action, "run") == 0 ? run_tenant(o, &what) : rv_learn_store_status(&what);
 }
 
 /* ---- which of them -------------------------------------------------------------------------------- */
 
-static const char *const actions[] = {"run", "status", "rollback"};
+static const char *const actions[] = {"run", "status", "history", "rollback", "export"};
 
 static bool is_action(const char *text)
 {
@@ -448,8 +480,12 @@ static struct ruvllm_train_params first_params(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct learn_options options = {
-        .params = first_params(argc, argv), .schedule = 1, .seed = 1, .max_forgetting = 0.03f};
+    struct learn_options options = {.params = first_params(argc, argv),
+                                    .schedule = 1,
+                                    .seed = 1,
+                                    .max_forgetting = 0.03f,
+                                    .limit = 50,
+                                    .format = 2};
     char checkpoint[PATH_MAX];
     struct rv_arguments args;
     const char *action, *argument;
@@ -463,7 +499,7 @@ static int run(int argc, char **argv)
     action = rv_options_shift(&args);
     if (!is_action(action)) {
         rv_output_error("ruvllm learn run model.gguf examples.jsonl -o adapter.gguf",
-                        "say what to do: 'learn run', 'learn status' or 'learn rollback'");
+                        "say what to do: 'learn run', 'status', 'history', 'rollback' or 'export'");
         return RV_EXIT_USAGE;
     }
     code = rv_model_options_settle(&options.model, &rv_cmd_learn, &args);
@@ -487,7 +523,8 @@ static int run(int argc, char **argv)
 
 const struct rv_command rv_cmd_learn = {
     .name = "learn",
-    .arguments = "run MODEL DATA -o ADAPTER | run|status MODEL --tenant NAME | rollback MODEL GENERATION --tenant NAME",
+    .arguments = "run MODEL DATA -o ADAPTER | run|status|history MODEL --tenant NAME | "
+                 "rollback MODEL GENERATION --tenant NAME | export MODEL --tenant NAME -o FILE",
     .summary = "train an adapter from examples, or on what a tenant said",
     .about =
         "Trains a LoRA adapter on the CPU, through weights of any quantisation, from a file with one JSON object a "

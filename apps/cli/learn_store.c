@@ -5,10 +5,12 @@
 #include "progress.h"
 
 #include "base/clock.h"
-#include "ruvllm_learn.h"
+#include "ruvllm_learn_log.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { WORDS_SHOWN = 60 }; // bytes
 
 struct opened {
     ruvllm_store *store;
@@ -194,6 +196,131 @@ int rv_learn_store_rollback(const struct rv_learn_store *what, int64_t generatio
     else
         printf("generation %lld answers from now on, as %lld did\n", (long long)result.generation,
                (long long)generation);
+    close_all(&o);
+    return code;
+}
+
+/* ---- history and export ------------------------------------------------------------------------ */
+
+struct list {
+    yyjson_mut_doc *doc; // NULL: for people
+    yyjson_mut_val *events;
+    size_t n;
+};
+
+static void add_text(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key, const char *text)
+{
+    if (*text)
+        rv_output_json_add(doc, object, key, rv_output_json_text(doc, text, strlen(text)));
+}
+
+static void add_event(struct list *list, const struct ruvllm_learned_event *e)
+{
+    yyjson_mut_val *o = yyjson_mut_arr_add_obj(list->doc, list->events);
+
+    yyjson_mut_obj_add_int(list->doc, o, "sequence", e->sequence);
+    yyjson_mut_obj_add_int(list->doc, o, "time_us", e->time_us);
+    yyjson_mut_obj_add_int(list->doc, o, "generation", e->generation);
+    yyjson_mut_obj_add_int(list->doc, o, "about", e->about);
+    yyjson_mut_obj_add_str(list->doc, o, "kind", ruvllm_learned_kind_name(e->kind));
+    yyjson_mut_obj_add_bool(list->doc, o, "forgotten", e->is_forgotten);
+    if (e->kind == RUVLLM_LEARNED_VOTE)
+        add_real(list->doc, o, "score", e->score);
+    add_real(list->doc, o, "kl", e->kl);
+    add_real(list->doc, o, "gain", e->gain);
+    add_text(list->doc, o, "prompt", e->prompt);
+    add_text(list->doc, o, "answer", e->answer);
+    add_text(list->doc, o, "correction", e->correction);
+    add_text(list->doc, o, "reason", e->reason);
+}
+
+/* What an event was about, in one line. */
+static const char *words_of(const struct ruvllm_learned_event *e)
+{
+    return e->is_forgotten ? "(forgotten)" : *e->correction ? e->correction : *e->reason ? e->reason : e->answer;
+}
+
+static bool on_event(void *user, const struct ruvllm_learned_event *e)
+{
+    struct list *list = user;
+    const char *words = words_of(e);
+    char date[32];
+
+    if (list->doc) {
+        add_event(list, e);
+    } else {
+        if (list->n == 0)
+            printf("%s%-16s  %10s  %-10s  %6s  %s%s\n", rv_output_style(stdout, RV_STYLE_BOLD), "TIME (UTC)",
+                   "GENERATION", "KIND", "SCORE", "WORDS", rv_output_style(stdout, RV_STYLE_RESET));
+        printf("%-16s  %10lld  %-10s  ", rv_store_options_date(e->time_us / 1000000, date), (long long)e->generation,
+               ruvllm_learned_kind_name(e->kind));
+        if (e->kind == RUVLLM_LEARNED_VOTE)
+            printf("%6.2f  ", e->score);
+        else
+            printf("%6s  ", "-");
+        rv_output_field(stdout, words, strnlen(words, WORDS_SHOWN));
+        printf("\n");
+    }
+    list->n++;
+    return true;
+}
+
+/* Pages of them; one may be empty and have more behind it. */
+static ruvllm_status read_history(const struct opened *o, const struct rv_learn_store *what, int32_t limit,
+                                  struct list *list, struct ruvllm_error *err)
+{
+    int64_t before = 0;
+    ruvllm_status rc = RUVLLM_OK;
+
+    do {
+        size_t left = (size_t)limit - list->n;
+
+        rc = ruvllm_engine_learn_history(o->engine, what->tenant, before, left < 1000 ? left : 1000, on_event, list,
+                                         &before, err);
+    } while (!rc && before > 0 && list->n < (size_t)limit);
+    return rc;
+}
+
+int rv_learn_store_history(const struct rv_learn_store *what, int32_t limit)
+{
+    struct ruvllm_error err = {0};
+    struct list list = {0};
+    yyjson_mut_val *root;
+    struct opened o;
+    int code = open_all(&o, what);
+
+    if (code)
+        return code;
+    if (what->json) {
+        list.doc = yyjson_mut_doc_new(NULL);
+        root = yyjson_mut_obj(list.doc);
+        yyjson_mut_doc_set_root(list.doc, root);
+        list.events = yyjson_mut_obj_add_arr(list.doc, root, "events");
+    }
+    if (read_history(&o, what, limit, &list, &err)) {
+        yyjson_mut_doc_free(list.doc);
+        code = rv_output_failure(&err, NULL);
+    } else if (list.doc) {
+        code = rv_output_json(list.doc, false);
+    } else if (list.n == 0) {
+        puts("nothing was said yet");
+    }
+    close_all(&o);
+    return code;
+}
+
+int rv_learn_store_export(const struct rv_learn_store *what, const char *path, int32_t format)
+{
+    struct ruvllm_error err = {0};
+    struct opened o;
+    int code = open_all(&o, what);
+
+    if (code)
+        return code;
+    if (ruvllm_engine_learn_export(o.engine, what->tenant, path, (ruvllm_adapter_format)format, &err))
+        code = rv_output_failure(&err, NULL);
+    else
+        printf("%s\n", path);
     close_all(&o);
     return code;
 }

@@ -1,7 +1,7 @@
 /*
  * What answers each route, one file a subject: handle_status.c, handle_generate.c, handle_embeddings.c, handle_text.c,
- * handle_models.c, handle_sessions.c, handle_adapters.c, handle_learning.c, handle_learning_log.c. Who calls them, and
- * what they must leave behind, is in call.h.
+ * handle_models.c, handle_sessions.c, handle_adapters.c, handle_learning.c, handle_learning_log.c,
+ * handle_patterns.c. Who calls them, and what they must leave behind, is in call.h.
  */
 #ifndef RV_SERVER_HANDLERS_H
 #define RV_SERVER_HANDLERS_H
@@ -37,6 +37,8 @@ bool rv_handle_adapter_diff(struct rv_call *call);
 bool rv_handle_feedback(struct rv_call *call);
 bool rv_handle_learning(struct rv_call *call);
 bool rv_handle_learning_rollback(struct rv_call *call);
+bool rv_handle_patterns(struct rv_call *call);
+bool rv_handle_patterns_delete(struct rv_call *call);
 bool rv_handle_learning_history(struct rv_call *call);
 bool rv_handle_learning_pause(struct rv_call *call);
 bool rv_handle_learning_resume(struct rv_call *call);

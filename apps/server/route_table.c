@@ -43,6 +43,8 @@ static const struct rv_route routes[] = {
     {.method = RV_HTTP_POST, .pattern = "/v1/feedback", .work = rv_handle_feedback, .is_vote = true},
     {.method = RV_HTTP_GET, .pattern = "/v1/learning", .work = rv_handle_learning, .is_vote = true},
     {.method = RV_HTTP_POST, .pattern = "/v1/learning/rollback", .work = rv_handle_learning_rollback, .is_vote = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/learning/patterns", .work = rv_handle_patterns, .is_vote = true},
+    {.method = RV_HTTP_DELETE, .pattern = "/v1/learning/patterns", .work = rv_handle_patterns_delete, .is_vote = true},
     {.method = RV_HTTP_GET, .pattern = "/v1/learning/history", .work = rv_handle_learning_history, .is_vote = true},
     {.method = RV_HTTP_POST, .pattern = "/v1/learning/pause", .work = rv_handle_learning_pause, .is_vote = true},
     {.method = RV_HTTP_POST, .pattern = "/v1/learning/resume", .work = rv_handle_learning_resume, .is_vote = true},

@@ -10,6 +10,7 @@ struct ruvllm_train_params ruvllm_deep_train_params_default(void)
     p.patience = 0; // anchors are weighed anew after each epoch
     p.step_size = 2e-3f;
     p.held_out = 0.2f;
+    p.kl_weight = 2;
     p.has_kto = true;
     return p;
 }

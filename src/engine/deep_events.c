@@ -5,7 +5,10 @@
 #include "engine/deep_events.h"
 
 #include "base/alloc.h"
+#include "learn/distil.h"
+#include "learn/history.h"
 #include "learn/lesson_tokens.h"
+#include "learn/tick_event.h"
 #include "store/store_events.h"
 
 #include <math.h>
@@ -15,9 +18,11 @@ struct entry {
     int64_t parent; // generation that this one continues
     enum rv_store_event_kind kind;
     double score;
-    bool is_forgotten;
-    bool is_used;                   // in the newest generation
-    struct rv_lesson_tokens tokens; // memory NULL: none were kept
+    bool is_forgotten;               // or has moved nothing
+    bool is_used;                    // in the newest generation
+    struct rv_lesson_tokens tokens;  // memory NULL: none were kept
+    struct rv_deep_events_key *keys; // without a sample yet
+    int32_t n_keys;
 };
 
 struct reader {
@@ -36,14 +41,72 @@ static bool is_feedback(enum rv_store_event_kind kind)
     return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
 }
 
-/* As the learner counts them; one that was forgotten still makes one, which changes nothing. */
-static bool makes_generation(const struct rv_store_event *event)
+/* What an event of the gate says to go back to, as the learner does when votes became a flood; -1: nothing. */
+static int64_t read_gate(const struct reader *r, const struct rv_store_event *event)
 {
-    return event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_ROLLBACK ||
-           event->kind == RV_STORE_EVENT_DEEP;
+    struct rv_tick_event said = {.generation = -1};
+    struct rv_head_adapter unused;
+
+    if (rv_head_adapter_init(&unused, r->config->n_dims, 1, NULL))
+        return -1;
+    if (rv_tick_event_read(&said, &unused, event->result, NULL) || said.decision != RV_TICK_EVENT_PAUSED)
+        said.generation = -1;
+    rv_head_adapter_release(&unused);
+    return said.generation;
 }
 
-static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, struct ruvllm_error *err)
+static bool is_kept(int64_t generation, int64_t n)
+{
+    return generation == 0 || (generation > 0 && generation <= n && generation > n - RV_TENANT_LEARNER_SNAPSHOTS);
+}
+
+/* Which generation goes on after `n` of them by this event; -1: it makes none. As the learner counts them. */
+static int64_t parent_of(const struct reader *r, const struct rv_store_event *event, int64_t n)
+{
+    int64_t back = n;
+
+    if (event->is_forgotten || is_feedback(event->kind) || event->kind == RV_STORE_EVENT_DEEP ||
+        event->kind == RV_STORE_EVENT_TICK)
+        return n; // one that was forgotten changes nothing, and counts
+    if (event->kind == RV_STORE_EVENT_ROLLBACK)
+        return is_kept(event->generation, n) ? event->generation : -1;
+    back = event->kind == RV_STORE_EVENT_GATE ? read_gate(r, event) : -1;
+    while (back >= 0 && back < n && !is_kept(back, n))
+        back++;
+    return back < 0 || back > n ? -1 : back;
+}
+
+/* Votes in a flood move nothing, and are not trained on either. */
+static bool has_moved_nothing(const struct rv_store_event *event)
+{
+    struct rv_str delta = event->delta;
+    struct rv_history_note note;
+
+    rv_history_take_note(&delta, &note);
+    return event->kind == RV_STORE_EVENT_VOTE && note.kl == 0;
+}
+
+/* The keys for tokens of an event; what is damaged has none. */
+static ruvllm_status read_keys(const struct reader *r, struct entry *e, struct rv_str bytes, struct ruvllm_error *err)
+{
+    struct rv_memory_page *page = NULL;
+
+    if (bytes.len == 0 || rv_memory_page_read(&page, r->config->n_dims, bytes, NULL) || !page)
+        return RUVLLM_OK;
+    e->keys = rv_realloc_array(NULL, (size_t)page->n_keys + 1, sizeof(*e->keys));
+    for (int32_t i = 0; e->keys && i < page->n_keys; i++) {
+        const struct rv_memory_key *k = &page->keys[i];
+
+        if (k->strength > 0.0f)
+            e->keys[e->n_keys++] =
+                (struct rv_deep_events_key){.last = k->context[0], .token = k->token, .name = rv_distil_name(page, i)};
+    }
+    rv_memory_page_unref(page);
+    return e->keys ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold the keys of an event");
+}
+
+static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *event, int64_t parent,
+                               struct ruvllm_error *err)
 {
     struct entry *e;
 
@@ -57,16 +120,14 @@ static ruvllm_status add_entry(struct reader *r, const struct rv_store_event *ev
         r->cap = cap;
     }
     e = &r->entries[r->n++];
-    *e = (struct entry){.parent = (int64_t)r->n - 1, .kind = event->kind, .score = event->score};
-    e->is_forgotten = event->is_forgotten;
-    if (event->is_forgotten)
+    *e = (struct entry){.parent = parent, .kind = event->kind, .score = event->score};
+    e->is_forgotten = event->is_forgotten || has_moved_nothing(event);
+    if (e->is_forgotten)
         return RUVLLM_OK;
-    if (event->kind == RV_STORE_EVENT_ROLLBACK)
-        e->parent = event->generation < (int64_t)r->n ? event->generation : (int64_t)r->n - 1;
     if (is_feedback(event->kind) && event->result.len > 0 &&
         rv_lesson_tokens_read(&e->tokens, event->result, r->config->n_vocab, err) == RUVLLM_NO_MEMORY)
         return RUVLLM_NO_MEMORY;
-    return RUVLLM_OK; // what is no tokens is not trained on
+    return is_feedback(event->kind) ? read_keys(r, e, event->memory, err) : RUVLLM_OK; // no tokens: not trained on
 }
 
 static bool on_event(void *user, const struct rv_store_event *event)
@@ -74,8 +135,12 @@ static bool on_event(void *user, const struct rv_store_event *event)
     struct reader *r = user;
 
     r->last_seq = event->seq;
-    if (strcmp(event->model ? event->model : "", r->config->model) == 0 && makes_generation(event))
-        r->rc = add_entry(r, event, &r->err);
+    if (strcmp(event->model ? event->model : "", r->config->model) == 0) {
+        int64_t parent = parent_of(r, event, (int64_t)r->n);
+
+        if (parent >= 0)
+            r->rc = add_entry(r, event, parent, &r->err);
+    }
     return !r->rc;
 }
 
@@ -164,6 +229,25 @@ static ruvllm_status fill_rejected(struct rv_deep_sample *item, const struct ans
     return rc;
 }
 
+static ruvllm_status add_keys(struct rv_deep_events *out, const struct entry *e, struct ruvllm_error *err)
+{
+    size_t n = out->n_keys + (size_t)e->n_keys;
+
+    if (n > out->cap_keys) {
+        struct rv_deep_events_key *more = rv_realloc_array(out->keys, 2 * n, sizeof(*more));
+
+        if (!more)
+            return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %zu keys", n);
+        out->keys = more;
+        out->cap_keys = 2 * n;
+    }
+    for (int32_t i = 0; i < e->n_keys; i++) {
+        out->keys[out->n_keys] = e->keys[i];
+        out->keys[out->n_keys++].sample = out->n;
+    }
+    return RUVLLM_OK;
+}
+
 static void count(struct rv_deep_events *out, const struct entry *e, bool was_cut)
 {
     out->n++;
@@ -193,6 +277,15 @@ static ruvllm_status add_sample(struct rv_deep_events *out, const struct entry *
         rc = fill_rejected(item, &bad, max_tokens, &was_cut, err);
         if (rc)
             free_sample(item);
+    }
+    if (!rc) {
+        rc = add_keys(out, e, err);
+        if (rc && item->rejected)
+            free_sample(item->rejected);
+        if (rc) {
+            rv_free((void *)(uintptr_t)item->rejected);
+            free_sample(item);
+        }
     }
     if (rc)
         return rc;
@@ -234,8 +327,10 @@ ruvllm_status rv_deep_events_init(struct rv_deep_events *out, const struct rv_de
         rc = make_samples(out, &r, err);
         out->last_seq = r.last_seq;
     }
-    for (size_t i = 0; i < r.n; i++)
+    for (size_t i = 0; i < r.n; i++) {
         rv_free(r.entries[i].tokens.memory);
+        rv_free(r.entries[i].keys);
+    }
     rv_free(r.entries);
     if (rc)
         rv_deep_events_release(out);
@@ -253,5 +348,6 @@ void rv_deep_events_release(struct rv_deep_events *events)
         rv_free((void *)(uintptr_t)rejected);
     }
     rv_free(events->items);
+    rv_free(events->keys);
     *events = (struct rv_deep_events){0};
 }

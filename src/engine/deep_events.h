@@ -8,9 +8,19 @@
 #include "learn/deep.h"
 #include "store/store.h"
 
+/* A key that an event has put into memory for a token. */
+struct rv_deep_events_key {
+    size_t sample; // whose answer it is of
+    int32_t last;  // the token before
+    int32_t token;
+    uint64_t name; // distil.h
+};
+
 struct rv_deep_events {
     struct rv_deep_sample *items; // tokens, weights and what was rejected are their own
     size_t n;
+    struct rv_deep_events_key *keys; // in the order of samples
+    size_t n_keys, cap_keys;
     int64_t n_votes;
     int64_t n_corrections;
     int64_t n_pairs;
@@ -24,6 +34,7 @@ struct rv_deep_events_config {
     const char *tenant;
     const char *model; // as events have it
     int32_t n_vocab;
+    int32_t n_dims; // of states
     int32_t max_tokens;
 };
 

@@ -2,7 +2,7 @@
 #include "engine/engine_deep.h"
 
 #include "base/alloc.h"
-#include "engine/deep_events.h"
+#include "engine/deep_distil.h"
 #include "engine/engine_learn.h"
 #include "engine/own_texts.h"
 #include "engine/train_run.h"
@@ -46,6 +46,7 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
                                            .tenant = r->tenant,
                                            .model = c->model,
                                            .n_vocab = r->engine->model->hparams.n_vocab,
+                                           .n_dims = r->engine->model->hparams.n_embd,
                                            .max_tokens = r->params->train->max_tokens};
     ruvllm_status rc;
 
@@ -177,23 +178,28 @@ static ruvllm_status publish(struct deep_run *r, struct ruvllm_error *err)
                                       .alpha = c->alpha,
                                       .parts = c->parts,
                                       .trainable = *rv_deep_trainable(r->train.deep)}; // borrowed from the run
+    struct rv_learner_deepening by = {.applied_seq = r->events.last_seq};
     struct rv_learner_result result;
-    struct rv_str bytes = {0};
     char metrics[512];
     ruvllm_status rc = measure_fisher(r, &content, err);
 
     write_metrics(r, metrics);
+    by.metrics = metrics;
     if (!rc)
-        rc = rv_deep_content_write(&content, &bytes, err);
+        rc = rv_deep_content_write(&content, &by.content, err);
     if (!rc)
-        rc = rv_learner_deepen(r->learner, r->tenant, bytes, r->events.last_seq, metrics, &result, err);
+        rc = rv_deep_distil_names(&by.distilled, c, &content.trainable, &r->events, err);
+    if (!rc)
+        rc = rv_learner_deepen(r->learner, r->tenant, &by, &result, err);
     if (!rc) {
+        r->report->n_distilled = (int64_t)(by.distilled.len / sizeof(uint64_t));
         r->report->train.was_written = true;
         r->report->generation = result.generation;
         r->report->sequence = result.seq;
     }
     rv_free(content.fisher);
-    rv_free((char *)(uintptr_t)bytes.data);
+    rv_free((char *)(uintptr_t)by.content.data);
+    rv_free((char *)(uintptr_t)by.distilled.data);
     return rc;
 }
 

@@ -3,9 +3,8 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "engine/session.h"
-#include "learn/first_text.h"
 #include "learn/anchors_store.h"
-#include "learn/learner_study.h"
+#include "learn/first_text.h"
 #include "learn/whitening_store.h"
 
 #include <inttypes.h>
@@ -197,7 +196,7 @@ static ruvllm_status wait_for(struct ruvllm_engine *e, uint64_t id, struct ruvll
 /* What the model's own texts leave behind. */
 struct first {
     struct rv_first_text text;
-    struct rv_anchors anchors;
+    struct rv_anchors anchors; // its states, with what was likely there
 };
 
 /* Appends what a text that was written left. */
@@ -256,12 +255,12 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
                                 const struct ruvllm_learn_params *params, struct rv_whitening *whitening,
                                 struct rv_anchors *anchors, struct ruvllm_error *err)
 {
-    int32_t dims = e->model->hparams.n_embd;
     struct first first = {0};
-    ruvllm_status rc = rv_first_text_init(&first.text, (size_t)FIRST_TEXTS * FIRST_TOKENS, dims, err);
+    ruvllm_status rc =
+        rv_first_text_init(&first.text, (size_t)FIRST_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
 
     if (!rc)
-        rc = rv_anchors_init(&first.anchors, dims, err);
+        rc = rv_anchors_init(&first.anchors, e->model->hparams.n_embd, err);
     if (!rc)
         rc = write_texts(e, learn, params, &first, err);
     if (!rc && !whitening->directions)
@@ -269,7 +268,8 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
     rv_first_text_release(&first.text);
     if (rc)
         rv_anchors_release(&first.anchors);
-    *anchors = first.anchors;
+    else
+        *anchors = first.anchors;
     return rc;
 }
 
@@ -321,7 +321,7 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
     if (!rc && !params->no_background) {
-        rc = rv_learner_study_start(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
+        rc = rv_learner_study(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
         if (rc)
             rv_learner_free(learner);
     }

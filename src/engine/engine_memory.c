@@ -29,7 +29,7 @@ const float *rv_engine_memory_mix(struct rv_engine_memory *memory, const struct 
     const struct rv_request *r = &job->request;
     struct rv_memory_answer answer;
 
-    if (!rv_memory_ask(job->memory, r->tokens[r->n_tokens - 1], state, memory->state, &answer))
+    if (!rv_memory_ask(job->memory, r->tokens, r->n_tokens, state, memory->state, &answer))
         return row;
     memcpy(memory->logits, row, n_vocab * sizeof(*row));
     rv_memory_mix(&answer, row, n_vocab);

@@ -108,11 +108,12 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.mean_score = sum.mean;
     ours.oldest_generation = sum.oldest;
     ours.spent_kl = sum.spent_kl;
-    ours.anchor_kl = sum.anchor_kl;
-    ours.n_ticks = sum.n_ticks;
-    ours.n_paused = sum.n_paused;
     ours.n_lessons = sum.n_lessons;
     ours.n_keys = sum.n_keys;
     ours.is_paused = sum.is_paused;
+    ours.anchor_kl = sum.anchor_kl;
+    ours.kl_budget = RV_TICK_BUDGET;
+    ours.n_ticks = sum.n_ticks;
+    ours.n_paused = sum.n_paused;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

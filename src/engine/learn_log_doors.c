@@ -3,6 +3,7 @@
 
 #include "engine/door.h"
 #include "engine/engine_learn.h"
+#include "learn/learned_adapter.h"
 #include "model/adapter_file.h"
 
 const char *ruvllm_learned_kind_name(ruvllm_learned_kind kind)
@@ -98,24 +99,43 @@ ruvllm_status ruvllm_engine_learn_forget(ruvllm_engine *engine, const char *tena
 
 /* ---- as a file ------------------------------------------------------------------------------ */
 
+/* What was learned at the head and below it; *out is NULL when it is nothing. */
+static ruvllm_status take_learned(struct ruvllm_engine *engine, const char *tenant, struct rv_adapter **out,
+                                  struct ruvllm_error *err)
+{
+    struct rv_adapter *head = NULL, *deep = NULL;
+    struct rv_memory *memory = NULL; // no file has a place for it
+    struct rv_learner *learner;
+    int64_t generation;
+    uint64_t layers;
+    ruvllm_status rc = rv_engine_learn_get(engine, &learner, err);
+
+    *out = NULL;
+    if (!rc)
+        rc = rv_learner_current(learner, tenant, &head, &memory, &generation, err);
+    if (!rc)
+        rc = rv_learner_deep(learner, tenant, &deep, &layers, &generation, err);
+    if (!rc && (head || deep))
+        rc = rv_learned_adapter_join(out, head, deep, &engine->model->hparams, &engine->model->manifest, err);
+    rv_adapter_unref(head);
+    rv_adapter_unref(deep);
+    rv_memory_unref(memory);
+    return rc;
+}
+
 ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tenant, const char *path,
                                          ruvllm_adapter_format format, struct ruvllm_error *err)
 {
     struct rv_adapter_file_base base;
     struct rv_adapter_file *file = NULL;
-    struct rv_adapter *adapter = NULL;
-    struct rv_memory *memory = NULL; // no file has a place for it
-    struct rv_learner *learner;
-    int64_t generation;
+    struct rv_adapter *adapter;
     ruvllm_status rc;
 
     if (!engine || !path)
         return rv_door_fail_null(err, engine ? "path" : "engine");
     if ((unsigned)format > RUVLLM_ADAPTER_OWN)
         return rv_fail(err, RUVLLM_INVALID, "there is no format %d of adapters", (int)format);
-    rc = rv_engine_learn_get(engine, &learner, err);
-    if (!rc)
-        rc = rv_learner_current(learner, tenant, &adapter, &memory, &generation, err);
+    rc = take_learned(engine, tenant, &adapter, err);
     if (!rc && !adapter)
         rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "nothing was learned that a file could hold");
     if (!rc) {
@@ -126,6 +146,5 @@ ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tena
         rc = rv_adapter_file_write(file, &base, path, format, err);
     rv_adapter_file_close(file);
     rv_adapter_unref(adapter);
-    rv_memory_unref(memory);
     return rc ? rv_fail_in(err, rc, "cannot export what was learned") : RUVLLM_OK;
 }

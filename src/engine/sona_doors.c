@@ -3,6 +3,7 @@
 
 #include "engine/door.h"
 #include "engine/recall.h"
+#include "engine/sona.h"
 #include "learn/micro_lora.h"
 
 #include <math.h>
@@ -167,6 +168,129 @@ ruvllm_status ruvllm_microlora_stats_get(const ruvllm_microlora *lora, struct ru
         return rv_door_fail_null(err, lora ? "out" : "lora");
     rv_micro_lora_stats(lora, &ours);
     return rv_door_give_struct(out, &ours, sizeof(ours), "ruvllm_microlora_stats", err);
+}
+
+/* ---- the loops of an engine ------------------------------------------------------------------- */
+
+struct ruvllm_sona_config ruvllm_sona_config_default(void)
+{
+    return (struct ruvllm_sona_config){.struct_size = sizeof(struct ruvllm_sona_config),
+                                       .instant_lr = 0.01f,
+                                       .background_interval_ms = 100,
+                                       .background_min_samples = 10,
+                                       .deep_trigger_threshold = 100,
+                                       .max_pending_samples = 1000};
+}
+
+ruvllm_status ruvllm_sona_new(ruvllm_sona **out, ruvllm_engine *engine, const char *tenant,
+                              const struct ruvllm_sona_config *config, struct ruvllm_error *err)
+{
+    struct ruvllm_sona_config ours = ruvllm_sona_config_default();
+    ruvllm_status rc;
+
+    if (!out)
+        return rv_door_fail_null(err, "out");
+    *out = NULL;
+    if (!engine)
+        return rv_door_fail_null(err, "engine");
+    rc = rv_door_take_struct(&ours, sizeof(ours), config, "ruvllm_sona_config", err);
+    return rc ? rc : rv_sona_new(out, engine, tenant, &ours, err);
+}
+
+void ruvllm_sona_free(ruvllm_sona *sona)
+{
+    rv_sona_free(sona);
+}
+
+ruvllm_status ruvllm_sona_instant_adapt(ruvllm_sona *sona, const char *request, const char *response, double quality,
+                                        struct ruvllm_sona_result *result, struct ruvllm_error *err)
+{
+    struct ruvllm_sona_result ours = {.struct_size = sizeof(ours)};
+    ruvllm_status rc;
+
+    if (!sona || !request || !response)
+        return rv_door_fail_null(err, !sona ? "sona" : request ? "response" : "request");
+    rc = rv_sona_instant_adapt(sona, request, response, quality, &ours, err);
+    if (rc || !result)
+        return rc;
+    return rv_door_give_struct(result, &ours, sizeof(ours), "ruvllm_sona_result", err);
+}
+
+ruvllm_status ruvllm_sona_background_consolidate(ruvllm_sona *sona, struct ruvllm_sona_result *result,
+                                                 struct ruvllm_error *err)
+{
+    struct ruvllm_sona_result ours = {.struct_size = sizeof(ours)};
+    ruvllm_status rc;
+
+    if (!sona)
+        return rv_door_fail_null(err, "sona");
+    rc = rv_sona_background(sona, &ours, err);
+    if (rc || !result)
+        return rc;
+    return rv_door_give_struct(result, &ours, sizeof(ours), "ruvllm_sona_result", err);
+}
+
+ruvllm_status ruvllm_sona_maybe_background(ruvllm_sona *sona, bool *was_due, struct ruvllm_sona_result *result,
+                                           struct ruvllm_error *err)
+{
+    if (!sona || !was_due)
+        return rv_door_fail_null(err, sona ? "was_due" : "sona");
+    *was_due = rv_sona_is_background_due(sona);
+    return *was_due ? ruvllm_sona_background_consolidate(sona, result, err) : RUVLLM_OK;
+}
+
+ruvllm_status ruvllm_sona_deep_optimize(ruvllm_sona *sona, const struct ruvllm_train_sample *samples, size_t n_samples,
+                                        const struct ruvllm_deep_params *params, struct ruvllm_sona_result *result,
+                                        struct ruvllm_error *err)
+{
+    struct ruvllm_train_params train = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params deep = ruvllm_deep_params_default();
+    struct ruvllm_sona_result ours = {.struct_size = sizeof(ours)};
+    ruvllm_status rc;
+
+    if (!sona || (!samples && n_samples))
+        return rv_door_fail_null(err, sona ? "samples" : "sona");
+    for (size_t i = 0; i < n_samples; i++) {
+        if (samples[i].struct_size != sizeof(*samples)) // they lie one behind the other
+            return rv_fail(err, RUVLLM_INVALID, "'struct_size' of sample %zu is not that of this library's", i);
+    }
+    rc = rv_door_take_struct(&deep, sizeof(deep), params, "ruvllm_deep_params", err);
+    if (!rc)
+        rc = rv_door_take_struct(&train, sizeof(train), deep.train, "ruvllm_train_params", err);
+    deep.train = &train;
+    if (!rc)
+        rc = rv_sona_deep_optimize(sona, samples, n_samples, &deep, &ours, err);
+    if (rc || !result)
+        return rc;
+    return rv_door_give_struct(result, &ours, sizeof(ours), "ruvllm_sona_result", err);
+}
+
+bool ruvllm_sona_should_trigger_deep(const ruvllm_sona *sona)
+{
+    return sona && rv_sona_should_trigger_deep(sona);
+}
+
+ruvllm_status ruvllm_sona_forward(ruvllm_sona *sona, const float *state, float *out, struct ruvllm_error *err)
+{
+    if (!sona || !state || !out)
+        return rv_door_fail_null(err, !sona ? "sona" : state ? "out" : "state");
+    return rv_sona_forward(sona, state, out, err);
+}
+
+ruvllm_status ruvllm_sona_reset(ruvllm_sona *sona, struct ruvllm_error *err)
+{
+    return sona ? rv_sona_reset(sona, err) : rv_door_fail_null(err, "sona");
+}
+
+ruvllm_status ruvllm_sona_stats_get(ruvllm_sona *sona, struct ruvllm_sona_stats *out, struct ruvllm_error *err)
+{
+    struct ruvllm_sona_stats ours = {.struct_size = sizeof(ours)};
+    ruvllm_status rc;
+
+    if (!sona || !out)
+        return rv_door_fail_null(err, sona ? "out" : "sona");
+    rc = rv_sona_stats(sona, &ours, err);
+    return rc ? rc : rv_door_give_struct(out, &ours, sizeof(ours), "ruvllm_sona_stats", err);
 }
 
 /* ---- what was asked and how it went ----------------------------------------------------------- */

@@ -12,7 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double KL_MORE = 2, KL_LESS = 0.7, KL_MOST = 1e6;
+/* How far anchors' weight goes in one epoch and in all, and where the guard is to come to, as a share of its limit. */
+static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.8;
 
 struct rv_deep {
     struct rv_deep_config config; // kl_weight times the state's scale
@@ -187,7 +188,7 @@ static bool is_better(const struct rv_deep *d, const struct rv_deep_progress *p)
 
 static void set_kl_scale(struct rv_deep *d, double scale)
 {
-    d->state.kl_scale = fmin(fmax(scale, 1), KL_MOST);
+    d->state.kl_scale = fmin(fmax(scale, KL_LEAST), KL_MOST);
     d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
 }
 
@@ -196,10 +197,8 @@ static void adapt(struct rv_deep *d, double guard_kl)
 {
     double limit = (double)d->config.max_guard_kl;
 
-    if (limit > 0 && guard_kl > 0.9 * limit)
-        set_kl_scale(d, d->state.kl_scale * KL_MORE);
-    else if (limit > 0 && guard_kl < 0.5 * limit)
-        set_kl_scale(d, d->state.kl_scale * KL_LESS);
+    if (limit > 0 && isfinite(guard_kl))
+        set_kl_scale(d, d->state.kl_scale * fmin(fmax(guard_kl / (GUARD_AIM * limit), KL_DOWN), KL_UP));
 }
 
 /* After an epoch: is this the best so far, and is there hope for better? */

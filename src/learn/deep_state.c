@@ -89,7 +89,7 @@ static ruvllm_status take(const struct rv_deep_state_file *f, const struct rv_gg
         return rc;
     memcpy(x, state->data, sizeof(x));
     if (!is_count(x[1]) || !is_count(x[2]) || !is_count(x[3]) || !is_count(x[7]) || !(x[4] >= 0 && x[4] < 1e15) ||
-        x[1] < 0 || x[3] < 0 || x[7] < 0 || !(x[8] >= 1 && x[8] < 1e15))
+        x[1] < 0 || x[3] < 0 || x[7] < 0 || !(x[8] > 0 && x[8] < 1e15))
         return rv_fail(err, RUVLLM_FORMAT, "the run's numbers make no sense");
     *f->state = (struct rv_deep_state){.has_begun = x[0] != 0,
                                        .epoch = (int32_t)x[1],

@@ -13,8 +13,8 @@ struct rv_first_text {
     int32_t n_texts;
     size_t n, cap; // rows
     float *states;
-    int32_t *texts; // of each row: which it is of; -1: too near to its beginning, which all texts share
-    int32_t *lasts;
+    int32_t *texts;    // of each row: which it is of; -1: too near to its beginning, which all texts share
+    int32_t *contexts; // of each, as in memory_page.h
     int32_t *tokens;
     float *logprobs;
 };

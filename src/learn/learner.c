@@ -106,6 +106,19 @@ const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner
     return &learner->whitening;
 }
 
+ruvllm_status rv_learner_forward(struct rv_learner *learner, const char *tenant, const float *state, float *out,
+                                 struct ruvllm_error *err)
+{
+    struct rv_learner_tenant *t;
+    ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
+
+    if (rc)
+        return rc;
+    rv_head_adapter_apply(&t->state->now.adapter, state, out);
+    rv_learner_tenant_leave(learner, t);
+    return RUVLLM_OK;
+}
+
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out)
 {
     rv_tenant_table_stats(learner->tenants, out);
@@ -312,7 +325,8 @@ ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *te
 
 /* Under the tenant's lock; as teach. */
 static ruvllm_status deepen(struct rv_learner *l, struct rv_learner_tenant *t, struct rv_store_generation *gen,
-                            struct rv_str content, struct rv_learner_result *result, struct ruvllm_error *err)
+                            const struct rv_learner_deepening *by, struct rv_learner_result *result,
+                            struct ruvllm_error *err)
 {
     struct rv_store_event event = {.kind = RV_STORE_EVENT_DEEP, .generation = t->state->now.generation};
     struct rv_deep_shelf_place place = rv_learner_tenant_deep_place(l, t);
@@ -323,21 +337,22 @@ static ruvllm_status deepen(struct rv_learner *l, struct rv_learner_tenant *t, s
 
     gen->parent = t->state->now.deep;
     if (!rc)
-        rc = rv_deep_shelf_add(&place, gen, content, err);
+        rc = rv_deep_shelf_add(&place, gen, by->content, err);
     if (rc)
         return rc;
     event.delta = rv_deep_shelf_write_ref(gen, ref);
+    event.memory = by->distilled;
     event.reason = (struct rv_str){gen->metrics, strlen(gen->metrics)};
     rc = rv_learner_tenant_append(l, t, &event, (uint64_t)gen->generation, &is_next, result, err);
     if (!rc && is_next)
-        rv_learner_tenant_settle(l, t, rv_tenant_learner_set_deep(t->state, gen->generation, &trouble), &trouble);
+        rv_learner_tenant_settle(l, t, rv_tenant_learner_set_deep(t->state, gen->generation, by->distilled, &trouble),
+                                 &trouble);
     result->generation = t->state->now.generation;
     return rc;
 }
 
-ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
-                                int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
-                                struct ruvllm_error *err)
+ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, const struct rv_learner_deepening *by,
+                                struct rv_learner_result *result, struct ruvllm_error *err)
 {
     struct rv_store_generation *gen = rv_calloc(1, sizeof(*gen));
     struct rv_learner_tenant *t;
@@ -346,13 +361,13 @@ ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, 
     *result = (struct rv_learner_result){0};
     if (!gen)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
-    gen->applied_seq = applied_seq;
-    snprintf(gen->metrics, sizeof(gen->metrics), "%s", metrics);
+    gen->applied_seq = by->applied_seq;
+    snprintf(gen->metrics, sizeof(gen->metrics), "%s", by->metrics);
     rc = learner->config.store ? rv_learner_tenant_begin(learner, tenant, &t, err)
                                : rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
                                               "a deep run's result needs a store to be kept in");
     if (!rc) {
-        rc = deepen(learner, t, gen, content, result, err);
+        rc = deepen(learner, t, gen, by, result, err);
         rv_learner_tenant_leave(learner, t);
     }
     rv_free(gen);
@@ -400,10 +415,11 @@ void rv_learner_free(struct rv_learner *learner)
 {
     if (!learner)
         return;
-    rv_learner_study_stop(learner);
+    rv_background_close(learner->background);
     rv_tenant_table_free(learner->tenants);
     rv_trace_ring_free(learner->traces);
     rv_reasoning_bank_free(learner->bank);
+    rv_anchors_release(&learner->anchors);
     rv_whitening_release(&learner->whitening);
     rv_free(learner->model);
     rv_free(learner);

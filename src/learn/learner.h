@@ -9,6 +9,7 @@
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
 
+#include "learn/background.h"
 #include "learn/deep_shelf.h"
 #include "learn/history.h"
 #include "learn/lesson.h"
@@ -34,6 +35,15 @@ struct rv_learner_config {
 RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_config *config,
                                         struct rv_whitening *whitening, struct ruvllm_error *err);
 void rv_learner_free(struct rv_learner *learner);
+/* Starts the background loop, once, before anybody votes. Takes over the anchors, also when it fails. */
+RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
+                                          enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
+/*
+ * Has the background loop go over what a tenant said since its last tick, however little, and waits until it did, or
+ * until nothing is left to do. *n_used: judgements that were new. BUSY after `wait_us`.
+ */
+RV_CHECKED ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *tenant, int64_t wait_us,
+                                                int32_t *n_used, struct ruvllm_error *err);
 
 /*
  * What a tenant's next answer is to be computed with: references of the caller's, each NULL when there is nothing, and
@@ -47,6 +57,9 @@ struct rv_trace_ring *rv_learner_traces(struct rv_learner *learner);
 /* What was asked and how it was judged: every vote adds to it. */
 struct rv_reasoning_bank *rv_learner_bank(struct rv_learner *learner);
 const struct rv_whitening *rv_learner_whitening(const struct rv_learner *learner);
+/* out = B (A state): what a tenant's adapter adds to a state the head reads. */
+RV_CHECKED ruvllm_status rv_learner_forward(struct rv_learner *learner, const char *tenant, const float *state,
+                                            float *out, struct ruvllm_error *err);
 /* Who is in memory. */
 void rv_learner_tenants(struct rv_learner *learner, struct rv_tenant_table_stats *out);
 
@@ -118,10 +131,18 @@ RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, con
                                                  struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
 /*
  * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
- * last event it has read, `metrics` JSON. UNSUPPORTED without a store.
+ * last event it has read, `metrics` JSON, `distilled` the names of keys that go (distil.h). UNSUPPORTED without a
+ * store.
  */
-RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, struct rv_str content,
-                                           int64_t applied_seq, const char *metrics, struct rv_learner_result *result,
+struct rv_learner_deepening {
+    struct rv_str content;
+    struct rv_str distilled;
+    int64_t applied_seq;
+    const char *metrics;
+};
+
+RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant,
+                                           const struct rv_learner_deepening *by, struct rv_learner_result *result,
                                            struct ruvllm_error *err);
 /*
  * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over

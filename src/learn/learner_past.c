@@ -77,6 +77,8 @@ static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_ten
                           "event %lld is no feedback: there is nothing to forget", (long long)seq);
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
         rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
+    if (!rc)
+        rc = rv_reasoning_bank_forget(l->bank, t->name, seq, err);
     return rc ? rc : rv_store_events_forget(l->config.store, t->name, seq, err);
 }
 
@@ -98,6 +100,8 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
     result->commit_us = rv_clock_us() - start;
     start = rv_clock_us();
     if (!rc) {
+        rv_study_unref(t->study); // nothing of it is gone over again; a tick under way finds another study, and ends
+        t->study = NULL;
         t->is_lost = true; // from here on the tenant is as the log has it
         rv_learner_study_drop(t);
         rc = rv_learner_tenant_read(learner, t, err);

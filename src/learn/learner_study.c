@@ -1,18 +1,16 @@
-/*
- * Threads: a vote's thread copies what a tick needs, under the tenant's lock; the background computes; its thread of
- * normal priority comes back here (on_made), takes the tenant as everybody does, and writes the event. A tenant has one
- * tick under way at most.
- */
 #include "learn/learner_study.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "learn/tick_event.h"
 
+#include <time.h>
+
 enum { STUDY_BYTES = 8 << 20 };
 
-/* Asks for a tick when there is enough new. */
-static void ask(struct rv_learner *l, struct rv_learner_tenant *t)
+/* Under the tenant's lock: asks for a tick when there is enough new. Not having one is no failure of the vote. */
+static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
 {
     struct rv_background_job *job;
     struct ruvllm_error err;
@@ -30,8 +28,9 @@ static void ask(struct rv_learner *l, struct rv_learner_tenant *t)
     rv_background_ask(l->background, job);
 }
 
+/* An answer that was voted on is remembered, to be gone over again. */
 static void remember(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_trace *trace,
-                     const struct rv_tenant_vote *vote)
+                     const struct rv_tenant_vote *made)
 {
     ruvllm_status rc = RUVLLM_OK;
     struct ruvllm_error err;
@@ -42,22 +41,22 @@ static void remember(struct rv_learner *l, struct rv_learner_tenant *t, const st
         rc = rv_study_new(&t->study, &l->whitening, STUDY_BYTES, &err);
     if (!rc)
         rc =
-            rv_rehearsal_add(&t->study->rehearsal, trace, vote->score, vote->advantage, t->state->now.generation, &err);
+            rv_rehearsal_add(&t->study->rehearsal, trace, made->score, made->advantage, t->state->now.generation, &err);
     if (rc) {
-        rv_log(RUVLLM_LOG_WARN, "an answer of tenant '%s' is not gone over again: %.200s", t->name, err.message);
+        rv_log(RUVLLM_LOG_WARN, "an answer of tenant '%s' will not be gone over again: %.200s", t->name, err.message);
         return;
     }
     t->study->n_new++;
-    ask(l, t);
+    ask_for_tick(l, t);
 }
 
-/* An event of the background goes the way of all others. Takes over the bytes. */
+/* Under the tenant's lock: an event of the background loop goes the way of all others. Takes over the bytes. */
 static ruvllm_status record(struct rv_learner *l, struct rv_learner_tenant *t, struct rv_store_event *event,
                             struct rv_str bytes, struct ruvllm_error *err)
 {
     struct rv_learner_result result = {0};
     struct ruvllm_error trouble;
-    bool is_next = false;
+    bool is_next;
     ruvllm_status rc = rv_tenant_learner_make_room(t->state, t->state->now.generation + 1, err);
 
     event->result = bytes;
@@ -70,7 +69,13 @@ static ruvllm_status record(struct rv_learner *l, struct rv_learner_tenant *t, s
     return rc;
 }
 
-/* When votes became a flood: back to before, and nothing is learned for a while. */
+void rv_learner_study_undo(struct rv_learner_tenant *tenant, int64_t generation)
+{
+    if (tenant->study)
+        rv_rehearsal_drop_after(&tenant->study->rehearsal, generation);
+}
+
+/* Under the tenant's lock: when votes became a flood, back to before, and nothing is learned for a while. */
 static void heed_alarm(struct rv_learner *l, struct rv_learner_tenant *t)
 {
     static const char reason[] = "votes became all alike: learning pauses";
@@ -101,12 +106,6 @@ void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant 
     heed_alarm(learner, tenant);
 }
 
-void rv_learner_study_undo(struct rv_learner_tenant *tenant, int64_t generation)
-{
-    if (tenant->study)
-        rv_rehearsal_drop_after(&tenant->study->rehearsal, generation);
-}
-
 void rv_learner_study_drop(struct rv_learner_tenant *tenant)
 {
     rv_study_unref(tenant->study);
@@ -133,6 +132,7 @@ static ruvllm_status settle(struct rv_learner *l, struct rv_learner_tenant *t, c
     return rc ? rc : record(l, t, &event, bytes, err);
 }
 
+/* On the background's thread of normal priority. */
 static void on_made(void *user, struct rv_background_job *job)
 {
     struct rv_learner *l = user;
@@ -145,7 +145,7 @@ static void on_made(void *user, struct rv_background_job *job)
             t->study->is_busy = false;
             err = job->err;
             rc = job->rc ? job->rc : settle(l, t, job, &err);
-            ask(l, t);
+            ask_for_tick(l, t);
         }
         rv_learner_tenant_leave(l, t);
     }
@@ -154,8 +154,49 @@ static void on_made(void *user, struct rv_background_job *job)
     rv_background_job_free(job);
 }
 
-ruvllm_status rv_learner_study_start(struct rv_learner *learner, struct rv_anchors *anchors,
-                                     enum rv_consolidate_strategy strategy, struct ruvllm_error *err)
+/* Under the tenant's lock: asks for a tick of what is new, once; true when there is nothing to wait for. */
+static bool consolidate(struct rv_learner *l, struct rv_learner_tenant *t, bool *is_asked, int32_t *n_used)
+{
+    struct rv_study *study = t->study;
+
+    if (!study)
+        return true;
+    if (!study->is_busy && study->n_new > 0 && !*is_asked) {
+        *is_asked = true;
+        *n_used = study->n_new;
+        study->n_new = RV_BACKGROUND_EVERY;
+        ask_for_tick(l, t);
+    }
+    return !study->is_busy && (*is_asked || study->n_new == 0);
+}
+
+ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *tenant, int64_t wait_us, int32_t *n_used,
+                                     struct ruvllm_error *err)
+{
+    const struct timespec nap = {.tv_nsec = 2000000};
+    int64_t until = rv_clock_us() + wait_us;
+    bool is_asked = false, is_done = false;
+
+    *n_used = 0;
+    while (!is_done) {
+        struct rv_learner_tenant *t;
+        ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
+
+        if (rc)
+            return rc;
+        is_done = consolidate(learner, t, &is_asked, n_used);
+        rv_learner_tenant_leave(learner, t);
+        if (!is_done && rv_clock_us() > until)
+            return rv_fail_kind(err, RUVLLM_BUSY, RUVLLM_ERROR_SONA,
+                                "the background loop gets no time to finish: the machine is busy");
+        if (!is_done)
+            (void)nanosleep(&nap, NULL);
+    }
+    return RUVLLM_OK;
+}
+
+ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
+                               enum rv_consolidate_strategy strategy, struct ruvllm_error *err)
 {
     struct rv_tick_config config = {.manifest = learner->config.manifest,
                                     .hparams = learner->config.hparams,
@@ -169,11 +210,4 @@ ruvllm_status rv_learner_study_start(struct rv_learner *learner, struct rv_ancho
     learner->anchors = *anchors;
     *anchors = (struct rv_anchors){0};
     return rv_background_open(&learner->background, &config, on_made, learner, err);
-}
-
-void rv_learner_study_stop(struct rv_learner *learner)
-{
-    rv_background_close(learner->background);
-    learner->background = NULL;
-    rv_anchors_release(&learner->anchors);
 }

@@ -1,19 +1,13 @@
 /*
- * What a learner does between votes: answers that were voted on are remembered, ticks go over them (background.h), and
- * votes that become all alike pause learning. Results are events like any other.
+ * What a learner does between votes: answers that were voted on are gone over again by the background loop, and its
+ * results go into the log as events do. For the files of the learner; rv_learner_study begins it.
  */
 #ifndef RV_LEARN_LEARNER_STUDY_H
 #define RV_LEARN_LEARNER_STUDY_H
 
 #include "learn/learner_tenant.h"
 
-/* Starts the background loop, once, before anybody votes. Takes over the anchors, also when it fails. */
-RV_CHECKED ruvllm_status rv_learner_study_start(struct rv_learner *learner, struct rv_anchors *anchors,
-                                                enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
-/* Before the tenants go. */
-void rv_learner_study_stop(struct rv_learner *learner);
-
-/* Under the tenant's lock, after a vote was applied. Nothing that goes wrong here is a failure of the vote. */
+/* After a vote was applied, under the tenant's lock: it is remembered, and votes that became a flood are heeded. */
 void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant *tenant, const struct rv_trace *trace,
                            const struct rv_tenant_vote *vote);
 /* Under the tenant's lock: votes that later generations came of are not gone over again. */

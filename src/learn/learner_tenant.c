@@ -108,8 +108,8 @@ ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *nam
 
 static uint64_t bytes_of(const struct rv_learner_tenant *t)
 {
-    return sizeof(*t) + rv_tenant_learner_n_bytes(t->state) + (t->study ? rv_study_n_bytes(t->study) : 0) +
-           (t->adapter ? t->adapter->n_bytes : 0) + (t->deep.adapter ? t->deep.adapter->n_bytes : 0);
+    return sizeof(*t) + rv_tenant_learner_n_bytes(t->state) + (t->adapter ? t->adapter->n_bytes : 0) +
+           (t->deep.adapter ? t->deep.adapter->n_bytes : 0) + (t->study ? rv_study_n_bytes(t->study) : 0);
 }
 
 void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenant *tenant)
@@ -236,7 +236,7 @@ static ruvllm_status apply_deep(struct rv_learner *l, struct rv_learner_tenant *
     int64_t number;
     ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, err);
 
-    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, err);
+    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, event->memory, err);
 }
 
 static ruvllm_status apply_taught(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_store_event *event,

@@ -50,13 +50,14 @@ struct rv_learner_tenant {
     int64_t kept_seq;           // of the last checkpoint
     struct rv_learner_doubt doubt;
     struct rv_tenant_learner *state;
-    struct rv_study *study; // NULL: none yet
 
     /* What answers, each NULL when there is nothing. */
     struct rv_adapter *adapter;
     struct rv_memory *memory;
     struct rv_deep_shelf deep; // below the head
     int64_t generation;
+
+    struct rv_study *study; // what the background loop goes over; NULL: nothing yet
 };
 
 extern const struct rv_tenant_table_ops rv_learner_tenant_ops;

@@ -5,8 +5,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Nats a token that a lesson may go on its own rows; and how unlikely things are before they are taken back. */
-static const double REACH = 0.03, MAX_ODDS = 3;
+/*
+ * Nats a token that a lesson may go on its own rows, if they are ENOUGH_ROWS: a few say little about anything but
+ * themselves, which memory has. Steps ten times as long gain no more over many lessons, and cost twice as much
+ * elsewhere: what lessons have in common adds up, the rest does not. And how unlikely things are before they are taken
+ * back.
+ */
+static const double REACH = 0.0002, MAX_ODDS = 3;
+
+enum { ENOUGH_ROWS = 64 };
 
 /* What is remembered of a text: all but matters of course; of a rejected one, what had rivals. */
 static const struct rv_memory_page_choice FOR = {
@@ -83,6 +90,11 @@ static ruvllm_status gather(const struct rv_lesson *lesson, struct rows *out, st
     return lesson->bad ? join(lesson, out, err) : RUVLLM_OK;
 }
 
+static double reach_of(size_t n_rows)
+{
+    return n_rows < ENOUGH_ROWS ? REACH * (double)n_rows / ENOUGH_ROWS : REACH;
+}
+
 static ruvllm_status remember(struct rv_tenant_learner *l, const struct rv_lesson *lesson, struct rv_tenant_vote *vote,
                               struct ruvllm_error *err)
 {
@@ -108,7 +120,8 @@ ruvllm_status rv_lesson_weigh(struct rv_tenant_learner *learner, const struct rv
     if (!rc) {
         vote->is_lesson = true;
         set_weights(lesson, weight, rows->weights);
-        rv_head_adapter_step(&vote->step, &rows->rows, learner->whitening, REACH * weight, 2, learner->scratch);
+        rv_head_adapter_step(&vote->step, &rows->rows, learner->whitening, reach_of(rows->rows.n) * weight, 2,
+                             learner->scratch);
         rc = remember(learner, lesson, vote, err);
     }
     if (rc)

@@ -94,6 +94,16 @@ static double distance_squared(const struct rv_memory_page *a, int32_t i, const 
     return sum;
 }
 
+/* Tokens that two keys in the same place must share: all that are known of both. */
+static int32_t n_known(const struct rv_memory_key *a, const struct rv_memory_key *b)
+{
+    int32_t n = 0;
+
+    while (n < RV_MEMORY_PAGE_CONTEXT && a->context[n] >= 0 && b->context[n] >= 0)
+        n++;
+    return n;
+}
+
 /* True when a new key takes the place of an old one: in the same state, for any token, or against the same. */
 static bool replaces(const struct rv_memory_page *page, int32_t key, const struct rv_memory_page *old, int32_t i_old,
                      double same)
@@ -101,7 +111,8 @@ static bool replaces(const struct rv_memory_page *page, int32_t key, const struc
     const struct rv_memory_key *n = &page->keys[key], *o = &old->keys[i_old];
     bool is_same = n->token == o->token;
 
-    if (n->last != o->last || (!is_same && (n->strength < 0 || o->strength < 0)))
+    if (rv_memory_page_shared(n->context, o->context) < n_known(n, o) ||
+        (!is_same && (n->strength < 0 || o->strength < 0)))
         return false;
     return distance_squared(page, key, old, i_old) < same;
 }
@@ -144,25 +155,50 @@ static int32_t collect(const struct rv_memory *before, int32_t first, const stru
     return n;
 }
 
-/* The oldest pages go until the rest has room, counted before anything is replaced. */
-static int32_t first_kept(const struct rv_memory *before, int32_t n_new)
+static int32_t max_keys(const struct rv_whitening *w)
 {
-    int32_t per_page[RV_MEMORY_MAX_KEYS] = {0}, n = 0, first = 0;
+    int32_t n = (int32_t)(RV_MEMORY_MAX_BYTES / (sizeof(uint16_t) * (size_t)w->n_dims));
+
+    n = n < RV_MEMORY_MAX_KEYS ? n : RV_MEMORY_MAX_KEYS;
+    return n > RV_MEMORY_PAGE_MAX ? n : RV_MEMORY_PAGE_MAX;
+}
+
+/* The oldest pages go until the rest has room, counted before anything is replaced. */
+static int32_t first_kept(const struct rv_memory *before, int32_t n_new, const struct rv_whitening *whitening)
+{
+    int32_t most = max_keys(whitening), n = rv_memory_n_keys(before) + n_new, first = 0;
+    int32_t per_page[RV_MEMORY_MAX_KEYS] = {0};
 
     for (int32_t i = 0; before && i < before->n_entries; i++)
         per_page[before->entries[i].page]++;
-    n = rv_memory_n_keys(before) + n_new;
     while (before && first < before->n_pages &&
-           (n > RV_MEMORY_MAX_KEYS || before->n_pages - first >= RV_MEMORY_MAX_KEYS || per_page[first] == 0))
+           (n > most || before->n_pages - first >= RV_MEMORY_MAX_KEYS || per_page[first] == 0))
         n -= per_page[first++];
     return first;
+}
+
+/* Adds the keys of the newest page where they belong; both parts are sorted. */
+static void insert(struct rv_memory *m, const struct rv_memory_page *page)
+{
+    struct entry added[RV_MEMORY_PAGE_MAX];
+    int32_t left = m->n_entries, n = page->n_keys;
+
+    for (int32_t i = 0; i < n; i++)
+        added[i] = (struct entry){.last = page->keys[i].context[0], .page = (uint16_t)m->n_pages, .key = (uint16_t)i};
+    qsort(added, (size_t)n, sizeof(*added), by_place);
+    m->n_entries += n;
+    for (int32_t to = m->n_entries - 1; n > 0; to--) {
+        bool is_old = left > 0 && by_place(&m->entries[left - 1], &added[n - 1]) > 0;
+
+        m->entries[to] = is_old ? m->entries[--left] : added[--n];
+    }
 }
 
 ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *before, struct rv_memory_page *page,
                                const struct rv_whitening *whitening, struct ruvllm_error *err)
 {
     double reach = (double)whitening->radius * (double)SAME_PLACE;
-    int32_t n_new = page ? page->n_keys : 0, first = first_kept(before, n_new);
+    int32_t n_new = page ? page->n_keys : 0, first = first_kept(before, n_new, whitening);
     int32_t n_pages = before ? before->n_pages - first : 0;
     struct rv_memory *m;
     ruvllm_status rc;
@@ -177,14 +213,59 @@ ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *b
     for (; m->n_pages < n_pages; m->n_pages++)
         m->pages[m->n_pages] = rv_memory_page_ref(before->pages[first + m->n_pages]);
     m->n_entries = collect(before, first, page, reach * reach, m->entries);
-    for (int32_t i = 0; i < n_new; i++)
-        m->entries[m->n_entries++] =
-            (struct entry){.last = page->keys[i].last, .page = (uint16_t)m->n_pages, .key = (uint16_t)i};
-    if (page)
+    if (page) {
+        insert(m, page);
         m->pages[m->n_pages++] = rv_memory_page_ref(page);
-    qsort(m->entries, (size_t)m->n_entries, sizeof(*m->entries), by_place);
+    }
     *out = m;
     return RUVLLM_OK;
+}
+
+/* ---- dropping keys -------------------------------------------------------------------------- */
+
+/* Page `number` with the keys that count and are not dropped; NULL when there are none. */
+static ruvllm_status pick_page(struct rv_memory_page **out, const struct rv_memory *m, int32_t number,
+                               rv_memory_key_fn is_dropped, void *user, struct ruvllm_error *err)
+{
+    struct rv_memory_page *page = m->pages[number];
+    bool is_wanted[RV_MEMORY_PAGE_MAX] = {false};
+
+    for (int32_t i = 0; i < m->n_entries; i++) {
+        const struct entry *e = &m->entries[i];
+
+        if (e->page == number)
+            is_wanted[e->key] = !is_dropped(user, page, e->key);
+    }
+    return rv_memory_page_pick(out, page, is_wanted, err);
+}
+
+/* From its pages anew, so that it is what its pages make, as any other. */
+ruvllm_status rv_memory_without(struct rv_memory **out, const struct rv_memory *before, rv_memory_key_fn is_dropped,
+                                void *user, struct ruvllm_error *err)
+{
+    struct rv_memory *m = NULL;
+    ruvllm_status rc = RUVLLM_OK;
+
+    *out = NULL;
+    for (int32_t i = 0; i < before->n_pages && !rc; i++) {
+        struct rv_memory *next = NULL;
+        struct rv_memory_page *page;
+
+        rc = pick_page(&page, before, i, is_dropped, user, err);
+        if (rc || !page)
+            continue;
+        rc = rv_memory_extend(&next, m, page, before->whitening, err);
+        rv_memory_page_unref(page);
+        if (!rc) {
+            rv_memory_unref(m);
+            m = next;
+        }
+    }
+    if (rc)
+        rv_memory_unref(m);
+    else
+        *out = m;
+    return rc;
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */
@@ -205,67 +286,94 @@ static int32_t find_last(const struct rv_memory *m, int32_t last)
     return low;
 }
 
-/* The weight of a word, to be added to; NULL when there are too many. */
-static struct rv_memory_word *word_of(struct rv_memory_answer *a, int32_t token, bool is_against)
+/* The word of a token, with its weight so far; in the place of the one that weighs least when there are too many. */
+static struct rv_memory_word *word_of(struct rv_memory_answer *a, int32_t token, float weight)
 {
+    struct rv_memory_word *least = &a->words[0];
+
     for (int32_t i = 0; i < a->n_words; i++) {
-        if (a->words[i].token == token && (a->words[i].weight < 0) == is_against)
-            return &a->words[i];
+        struct rv_memory_word *w = &a->words[i];
+
+        if (w->token == token && (w->weight < 0) == (weight < 0))
+            return w;
+        least = fabsf(w->weight) < fabsf(least->weight) ? w : least;
     }
-    if (a->n_words == RV_MEMORY_MAX_WORDS)
+    if (a->n_words < RV_MEMORY_MAX_WORDS)
+        least = &a->words[a->n_words++];
+    else if (!(fabsf(weight) > fabsf(least->weight)))
         return NULL;
-    a->words[a->n_words] = (struct rv_memory_word){.token = token};
-    return &a->words[a->n_words++];
+    *least = (struct rv_memory_word){.token = token};
+    return least;
 }
 
 /* Adds what a key says that lies `near` (1: in the state itself, 0: at the radius). */
-static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, float near)
+static void hear(struct rv_memory_answer *a, const struct rv_memory_key *key, int32_t n_shared, float near)
 {
-    struct rv_memory_word *word = word_of(a, key->token, key->strength < 0);
-    float share;
+    bool is_against = key->strength < 0;
+    /* Who is nearer has the say, and more so who shares more of what was read. */
+    float weight = is_against ? key->strength * near : near * near * near * near * exp2f((float)n_shared);
+    struct rv_memory_word *word = word_of(a, key->token, weight);
+    float share =
+        is_against ? 0 : MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near)) * rv_memory_page_trust(n_shared);
 
     if (!word)
         return;
-    if (key->strength < 0) { // several do not add up: odds are lowered by the nearest
-        word->weight = fminf(word->weight, key->strength * near);
-        return;
-    }
-    word->weight += near * near * near * near; // who is nearer has the say
-    share = MAX_SHARE * key->strength * (1 - (1 - near) * (1 - near));
+    if (is_against) // several do not add up: odds are lowered by the nearest
+        word->weight = fminf(word->weight, weight);
+    else
+        word->weight += weight;
     a->share = share > a->share ? share : a->share;
 }
 
-bool rv_memory_ask(const struct rv_memory *memory, int32_t last, const float *state, float *scratch,
-                   struct rv_memory_answer *answer)
+/* The tokens before, as keys have them. */
+static void take_context(const int32_t *tokens, int32_t n_tokens, int32_t *context)
+{
+    for (int32_t i = 0; i < RV_MEMORY_PAGE_CONTEXT; i++)
+        context[i] = i < n_tokens ? tokens[n_tokens - 1 - i] : -1;
+}
+
+/* Words for tokens as shares that add up to 1. */
+static void settle(struct rv_memory_answer *a)
+{
+    float sum = 0;
+
+    for (int32_t i = 0; i < a->n_words; i++)
+        sum += a->words[i].weight > 0 ? a->words[i].weight : 0;
+    for (int32_t i = 0; i < a->n_words && sum > 0; i++)
+        a->words[i].weight /= a->words[i].weight > 0 ? sum : 1;
+}
+
+bool rv_memory_ask(const struct rv_memory *memory, const int32_t *tokens, int32_t n_tokens, const float *state,
+                   float *scratch, struct rv_memory_answer *answer)
 {
     const struct rv_memory *m = memory;
     const struct rv_vec_ops *ops = rv_vec_best();
     size_t dims = (size_t)m->whitening->n_dims;
-    float square = m->whitening->radius * m->whitening->radius, own, sum = 0;
-    int32_t i = find_last(m, last);
+    int32_t last = tokens[n_tokens - 1], i = find_last(m, last), context[RV_MEMORY_PAGE_CONTEXT];
+    float radius = m->whitening->radius, own;
 
     *answer = (struct rv_memory_answer){.distance = INFINITY};
-    if (!(square > 0) || i == m->n_entries || m->entries[i].last != last)
+    if (!(radius > 0) || i == m->n_entries || m->entries[i].last != last)
         return false;
+    take_context(tokens, n_tokens, context);
     memcpy(scratch, state, dims * sizeof(*scratch));
     rv_whitening_root(m->whitening, scratch);
     own = ops->dot(scratch, scratch, dims);
     for (; i < m->n_entries && m->entries[i].last == last; i++) {
         const struct rv_memory_page *page = m->pages[m->entries[i].page];
         const struct rv_memory_key *key = &page->keys[m->entries[i].key];
+        int32_t n_shared = rv_memory_page_shared(context, key->context);
+        float reach = radius * rv_memory_page_reach(n_shared);
         float off =
             own + key->square - 2 * ops->dot_bf16(scratch, page->places + (size_t)m->entries[i].key * dims, dims);
-        float part = off > 0 ? off / square : 0; // of the radius, squared
+        float part = off > 0 ? off / (reach * reach) : 0; // of the radius, squared
 
-        if (!(off < square)) // a state that is no number is near to nothing
+        if (!(off < reach * reach)) // a state that is no number is near to nothing
             continue;
         answer->distance = fminf(answer->distance, sqrtf(part));
-        hear(answer, key, 1 - part);
+        hear(answer, key, n_shared, 1 - part);
     }
-    for (int32_t w = 0; w < answer->n_words; w++)
-        sum += answer->words[w].weight > 0 ? answer->words[w].weight : 0;
-    for (int32_t w = 0; w < answer->n_words && sum > 0; w++)
-        answer->words[w].weight /= answer->words[w].weight > 0 ? sum : 1;
+    settle(answer);
     return answer->n_words > 0;
 }
 

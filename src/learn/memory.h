@@ -12,7 +12,10 @@
 
 #include "learn/memory_page.h"
 
-enum { RV_MEMORY_MAX_KEYS = 2048 }; // of a tenant; the oldest go
+enum {
+    RV_MEMORY_MAX_KEYS = 8192,     // of a tenant; the oldest go
+    RV_MEMORY_MAX_BYTES = 16 << 20 // likewise, of their places: less keys for models of more than 1024 dimensions
+};
 
 struct rv_memory;
 
@@ -23,6 +26,10 @@ struct rv_memory;
 RV_CHECKED ruvllm_status rv_memory_extend(struct rv_memory **out, const struct rv_memory *before,
                                           struct rv_memory_page *page, const struct rv_whitening *whitening,
                                           struct ruvllm_error *err);
+/* `before` without the keys that `is_dropped` says; *out is the caller's; NULL when it has no keys. */
+typedef bool (*rv_memory_key_fn)(void *user, const struct rv_memory_page *page, int32_t key);
+RV_CHECKED ruvllm_status rv_memory_without(struct rv_memory **out, const struct rv_memory *before,
+                                           rv_memory_key_fn is_dropped, void *user, struct ruvllm_error *err);
 struct rv_memory *rv_memory_ref(struct rv_memory *memory);
 void rv_memory_unref(struct rv_memory *memory);
 int32_t rv_memory_n_keys(const struct rv_memory *memory); // NULL has 0
@@ -45,11 +52,12 @@ struct rv_memory_answer {
 };
 
 /*
- * Looks up what follows `last` in `state`, which has n_dims numbers; false when the memory says nothing. `scratch` is
- * n_dims floats, used only if there are keys after `last`. Allocates nothing.
+ * Looks up what follows `tokens` (at least one; the last RV_MEMORY_PAGE_CONTEXT are looked at) in `state`, which has
+ * n_dims numbers; false when the memory says nothing. `scratch` is n_dims floats, used only if there are keys after the
+ * last token. Allocates nothing.
  */
-bool rv_memory_ask(const struct rv_memory *memory, int32_t last, const float *state, float *scratch,
-                   struct rv_memory_answer *answer);
+bool rv_memory_ask(const struct rv_memory *memory, const int32_t *tokens, int32_t n_tokens, const float *state,
+                   float *scratch, struct rv_memory_answer *answer);
 /* Puts an answer into a row of logits: only those of its tokens change. */
 void rv_memory_mix(const struct rv_memory_answer *answer, float *logits, size_t n_vocab);
 

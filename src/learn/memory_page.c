@@ -6,7 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 1, FEW_SHARED = 2, ENOUGH_SHARED = 12 };
+
+static const float REACH_A_TOKEN = 0.35f; // in radii
+static const float LEAST_TRUST = 0.1f;
 
 struct header {
     int32_t version;
@@ -50,6 +53,52 @@ void rv_memory_page_unref(struct rv_memory_page *page)
     rv_free(page);
 }
 
+ruvllm_status rv_memory_page_pick(struct rv_memory_page **out, struct rv_memory_page *page, const bool *is_wanted,
+                                  struct ruvllm_error *err)
+{
+    size_t dims = (size_t)page->n_dims;
+    int32_t n = 0;
+    ruvllm_status rc;
+
+    for (int32_t i = 0; i < page->n_keys; i++)
+        n += is_wanted[i];
+    *out = n > 0 && n == page->n_keys ? rv_memory_page_ref(page) : NULL;
+    if (n == 0 || *out)
+        return RUVLLM_OK;
+    rc = new_page(out, page->n_dims, n, err);
+    for (int32_t i = 0; i < page->n_keys && !rc; i++) {
+        struct rv_memory_page *o = *out;
+
+        if (!is_wanted[i])
+            continue;
+        o->keys[o->n_keys] = page->keys[i];
+        memcpy(o->places + (size_t)o->n_keys++ * dims, page->places + (size_t)i * dims, dims * sizeof(*o->places));
+    }
+    return rc;
+}
+
+int32_t rv_memory_page_shared(const int32_t *a, const int32_t *b)
+{
+    int32_t n = 0;
+
+    while (n < RV_MEMORY_PAGE_CONTEXT && a[n] == b[n] && a[n] >= 0)
+        n++;
+    /* Both begin there: nothing is left that could differ. */
+    return n > 0 && n < RV_MEMORY_PAGE_CONTEXT && a[n] < 0 && b[n] < 0 ? RV_MEMORY_PAGE_CONTEXT : n;
+}
+
+float rv_memory_page_reach(int32_t n_shared)
+{
+    return n_shared <= FEW_SHARED ? 1 : 1 + (float)(n_shared - FEW_SHARED) * REACH_A_TOKEN;
+}
+
+float rv_memory_page_trust(int32_t n_shared)
+{
+    float part = (float)n_shared / ENOUGH_SHARED;
+
+    return part < 1 ? LEAST_TRUST + (1 - LEAST_TRUST) * part * part * part : 1;
+}
+
 /* ---- keys of an answer ---------------------------------------------------------------------- */
 
 /* What memory had said is taken back however unlikely the head finds it. */
@@ -57,7 +106,10 @@ static bool is_wanted(const struct rv_trace *trace, const struct rv_memory_page_
 {
     bool is_said = c->strength < 0 && trace->is_recalled[row];
 
-    return rv_trace_last(trace, row) >= 0 && (is_said || (p >= c->least && p < c->most));
+    int32_t last;
+
+    rv_trace_context(trace, row, &last, 1);
+    return last >= 0 && (is_said || (p >= c->least && p < c->most));
 }
 
 /* Rows that become keys, ascending; how many. */
@@ -115,10 +167,8 @@ static void add_key(struct rv_memory_page *page, const struct rv_trace *trace, i
     rv_whitening_root(whitening, scratch);
     for (size_t i = 0; i < dims; i++)
         place[i] = rv_vec_to_bf16(scratch[i]);
-    *key = (struct rv_memory_key){.last = rv_trace_last(trace, row),
-                                  .token = trace->tokens[row],
-                                  .strength = strength,
-                                  .square = square_of(place, dims)};
+    *key = (struct rv_memory_key){.token = trace->tokens[row], .strength = strength, .square = square_of(place, dims)};
+    rv_trace_context(trace, row, key->context, RV_MEMORY_PAGE_CONTEXT);
 }
 
 ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_trace *trace,
@@ -167,7 +217,7 @@ ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_
 static bool is_key(struct rv_memory_key *k, const uint16_t *place, size_t dims)
 {
     k->square = square_of(place, dims);
-    return k->last >= 0 && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && isfinite(k->square);
+    return k->context[0] >= 0 && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && isfinite(k->square);
 }
 
 ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, struct rv_str bytes,

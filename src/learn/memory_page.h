@@ -11,13 +11,17 @@
 
 #include <stdatomic.h>
 
-enum { RV_MEMORY_PAGE_MAX = 96 }; // keys
+enum {
+    RV_MEMORY_PAGE_MAX = 96,    // keys
+    RV_MEMORY_PAGE_CONTEXT = 32 // tokens before a key that it knows
+};
 
+/* A key is met after the last token of its context only. */
 struct rv_memory_key {
-    int32_t last;   // token that was read before: a key is looked for after it only
-    int32_t token;  // that is to follow
-    float strength; // 0 to 1; below 0, down to -1: it is not to follow
-    float square;   // of its length
+    int32_t context[RV_MEMORY_PAGE_CONTEXT]; // tokens read before, the last first; -1: not known
+    int32_t token;                           // that is to follow
+    float strength;                          // 0 to 1; below 0, down to -1: it is not to follow
+    float square;                            // of its length
 };
 
 struct rv_memory_page {
@@ -45,6 +49,18 @@ RV_CHECKED ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const 
                                             const struct rv_memory_page_choice *choice,
                                             const struct rv_whitening *whitening, float *scratch,
                                             struct ruvllm_error *err);
+/* The keys that are wanted, of page->n_keys; *out is the caller's, the page itself when all are, NULL when none is. */
+RV_CHECKED ruvllm_status rv_memory_page_pick(struct rv_memory_page **out, struct rv_memory_page *page,
+                                             const bool *is_wanted, struct ruvllm_error *err);
+/* How many of the tokens before, from the last one on, two contexts share; all, when they also begin together. */
+int32_t rv_memory_page_shared(const int32_t *a, const int32_t *b);
+/*
+ * How much farther than after one token a key reaches when `n_shared` are the same: the same words before make it
+ * likelier that the same is meant.
+ */
+float rv_memory_page_reach(int32_t n_shared);
+/* How far a key is believed then, 0 to 1: after one token it is one guess among others. */
+float rv_memory_page_trust(int32_t n_shared);
 struct rv_memory_page *rv_memory_page_ref(struct rv_memory_page *page);
 void rv_memory_page_unref(struct rv_memory_page *page);
 

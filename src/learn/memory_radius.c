@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const double rv_memory_radius_rate = 0.02;
+const double rv_memory_radius_rate = 0.4;
 
 static const float SURPRISING = -0.357f; // log 0.7, as lessons choose their keys
 
 /* Whether two rows may be compared at all. */
 static bool may_mean_the_same(const struct rv_memory_radius_rows *r, size_t row, size_t key)
 {
-    return r->lasts[key] == r->lasts[row] && r->texts[key] >= 0 && r->texts[key] != r->texts[row] &&
-           r->tokens[key] != r->tokens[row] && r->logprobs[key] < SURPRISING;
+    return r->contexts[key * RV_MEMORY_PAGE_CONTEXT] == r->contexts[row * RV_MEMORY_PAGE_CONTEXT] &&
+           r->texts[key] >= 0 && r->texts[key] != r->texts[row] && r->tokens[key] != r->tokens[row] &&
+           r->logprobs[key] < SURPRISING;
 }
 
 /* The squared distance to the nearest key that says something else. */
@@ -28,11 +29,14 @@ static double nearest_of(const struct rv_memory_radius_rows *r, const float *pla
 
     for (size_t i = 0; i < r->n; i++) {
         const float *y = places + i * dims;
-        double off;
+        double off, reach;
 
         if (!may_mean_the_same(r, row, i))
             continue;
         off = own + (double)ops->dot(y, y, dims) - 2 * (double)ops->dot(x, y, dims);
+        reach = (double)rv_memory_page_reach(rv_memory_page_shared(r->contexts + i * RV_MEMORY_PAGE_CONTEXT,
+                                                                   r->contexts + row * RV_MEMORY_PAGE_CONTEXT));
+        off /= reach * reach;
         nearest = off < nearest ? off : nearest;
     }
     return nearest > 0 ? nearest : 0;

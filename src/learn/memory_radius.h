@@ -5,16 +5,16 @@
 #ifndef RV_LEARN_MEMORY_RADIUS_H
 #define RV_LEARN_MEMORY_RADIUS_H
 
-#include "learn/whitening.h"
+#include "learn/memory_page.h"
 
 /* Rows of texts that the model has written. */
 struct rv_memory_radius_rows {
     size_t n;
-    const float *states;   // n rows of n_dims
-    const int32_t *texts;  // n: which text a row is of; -1: it does not count
-    const int32_t *lasts;  // n: token that was read before
-    const int32_t *tokens; // n: that was drawn
-    const float *logprobs; // n: of it
+    const float *states;     // n rows of n_dims
+    const int32_t *texts;    // n: which text a row is of; -1: it does not count
+    const int32_t *contexts; // n of RV_MEMORY_PAGE_CONTEXT: tokens that were read before, the last first
+    const int32_t *tokens;   // n: that was drawn
+    const float *logprobs;   // n: of it
 };
 
 /*

@@ -405,11 +405,12 @@ static ruvllm_status load(struct rv_reasoning_bank *b, const char *name, struct 
 static void *run_writer(void *arg)
 {
     struct rv_reasoning_bank *b = arg;
-    bool is_closing = false;
+    bool is_closing = false, is_waiting = false; // for the store, since the last line in the log said so
 
     while (!is_closing) {
         struct ruvllm_error err = {0};
         struct timespec until;
+        ruvllm_status rc;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += WAIT_SECONDS;
@@ -419,8 +420,10 @@ static void *run_writer(void *arg)
             ;
         is_closing = b->is_closing;
         pthread_mutex_unlock(&b->inbox_lock);
-        if (take_in_and_save(b, &err))
+        rc = take_in_and_save(b, &err);
+        if (rc && !is_waiting)
             rv_log(RUVLLM_LOG_WARN, "patterns wait for the store: %s", err.message);
+        is_waiting = rc != RUVLLM_OK;
     }
     return NULL;
 }
@@ -548,7 +551,9 @@ ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, const char 
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, struct ruvllm_error *err)
+/* A tenant that is taken out of memory is read again when it is asked for; without a store there are no numbers. */
+ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
+                                       struct ruvllm_error *err)
 {
     const char *name = name_of(tenant);
     ruvllm_status rc;
@@ -560,7 +565,7 @@ ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const cha
     pthread_mutex_lock(&bank->lock);
     rc = take_in(bank, err);
     while ((e = pop(&bank->unsaved)) != NULL) {
-        if (strcmp(e->tenant, name) == 0)
+        if (strcmp(e->tenant, name) == 0 && (seq == 0 || e->pattern.seq == seq))
             free_entry(e);
         else
             push(&rest, e);
@@ -573,7 +578,8 @@ ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const cha
     }
     pthread_mutex_unlock(&bank->lock);
     if (!rc && bank->config.store)
-        rc = rv_store_patterns_delete(bank->config.store, name, bank->model, 0, NULL, err);
+        rc = seq ? rv_store_patterns_delete_event(bank->config.store, name, bank->model, seq, NULL, err)
+                 : rv_store_patterns_delete(bank->config.store, name, bank->model, 0, NULL, err);
     pthread_mutex_unlock(&bank->save_lock);
     return rc;
 }

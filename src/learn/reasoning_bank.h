@@ -61,8 +61,8 @@ RV_CHECKED ruvllm_status rv_reasoning_bank_search(struct rv_reasoning_bank *bank
 RV_CHECKED ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, const char *tenant,
                                                 struct rv_reasoning_pattern *out, size_t max, size_t *n, size_t *n_all,
                                                 struct ruvllm_error *err);
-/* Removes all patterns of a tenant, in memory and in the store. */
-RV_CHECKED ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant,
+/* Removes the pattern of an event, or all patterns of a tenant (seq 0), in memory and in the store. */
+RV_CHECKED ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
                                                   struct ruvllm_error *err);
 /* Writes what waits, now. */
 RV_CHECKED ruvllm_status rv_reasoning_bank_flush(struct rv_reasoning_bank *bank, struct ruvllm_error *err);

@@ -109,6 +109,16 @@ static void put_state(struct rv_buf *out, const struct rv_tenant_state *s, const
     }
 }
 
+void rv_tenant_checkpoint_seal(void *data, size_t len)
+{
+    uint64_t hash;
+
+    if (len < sizeof(struct header))
+        return;
+    hash = rv_str_map_hash(VERSION, (const char *)data + sizeof(struct header), len - sizeof(struct header));
+    memcpy((char *)data + offsetof(struct header, hash), &hash, sizeof(hash));
+}
+
 ruvllm_status rv_tenant_checkpoint_write(const struct rv_tenant_learner *learner, void **out, size_t *len,
                                          struct ruvllm_error *err)
 {
@@ -139,8 +149,8 @@ ruvllm_status rv_tenant_checkpoint_write(const struct rv_tenant_learner *learner
         rv_buf_release(&bytes);
         return rc;
     }
-    h.hash = rv_str_map_hash(VERSION, bytes.data + sizeof(h), bytes.len - sizeof(h));
     memcpy(bytes.data, &h, sizeof(h));
+    rv_tenant_checkpoint_seal(bytes.data, bytes.len);
     *out = rv_buf_take(&bytes, len);
     return RUVLLM_OK;
 }
@@ -325,7 +335,8 @@ ruvllm_status rv_tenant_checkpoint_read(struct rv_tenant_learner **out, const vo
     *out = NULL;
     if (!take(&r, &h, sizeof(h)) || h.version != VERSION || h.n_dims != whitening->n_dims || h.rank != rank ||
         h.numbers_bytes != NUMBERS || h.n_states < 1 || h.n_states > RV_TENANT_LEARNER_SNAPSHOTS || h.n_pages < 0 ||
-        h.n_pages > MAX_PAGES || h.hash != rv_str_map_hash(VERSION, r.at, r.left))
+        h.n_pages > MAX_PAGES || (uint64_t)h.n_pages > r.left / sizeof(int64_t) ||
+        h.hash != rv_str_map_hash(VERSION, r.at, r.left))
         return damaged(err);
     rc = rv_tenant_learner_new(out, whitening, rank, err);
     if (!rc)

@@ -10,6 +10,8 @@
 /* *out is the caller's to rv_free. */
 RV_CHECKED ruvllm_status rv_tenant_checkpoint_write(const struct rv_tenant_learner *learner, void **out, size_t *len,
                                                     struct ruvllm_error *err);
+/* Sets right the sum that its bytes begin with. It tells what was damaged: who forges one does this too. */
+void rv_tenant_checkpoint_seal(void *data, size_t len);
 /*
  * A new learner of this width and rank. FORMAT for bytes that are none: damaged, of another form, width or rank.
  */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "kernels/vec.h"
+#include "learn/distil.h"
 #include "learn/head_basis.h"
 
 #include <math.h>
@@ -61,6 +62,20 @@ static ruvllm_status make_room(struct rv_tenant_learner *l, struct ruvllm_error 
     return rv_tenant_learner_make_room(l, l->now.generation + 1, err);
 }
 
+/* The newest memory with its keys; older ones share these, and have tables of their own. */
+static uint64_t memory_bytes(const struct rv_tenant_learner *l)
+{
+    enum { TABLE_BYTES = 24 }; // of a key in a memory, roughly
+    uint64_t row = (uint64_t)l->now.adapter.n_dims * sizeof(uint16_t) + sizeof(struct rv_memory_key);
+    uint64_t bytes = (uint64_t)rv_memory_n_keys(l->now.memory) * (row + TABLE_BYTES);
+
+    for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++) {
+        if (l->snapshots[i].memory != l->now.memory)
+            bytes += (uint64_t)rv_memory_n_keys(l->snapshots[i].memory) * TABLE_BYTES;
+    }
+    return bytes;
+}
+
 uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *l)
 {
     uint64_t dims = (uint64_t)l->now.adapter.n_dims, rank = (uint64_t)l->now.adapter.rank;
@@ -68,7 +83,7 @@ uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *l)
 
     for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++)
         rows += l->snapshots[i].adapter.a ? 2 * rank : 0;
-    return sizeof(*l) + rows * dims * sizeof(float);
+    return sizeof(*l) + rows * dims * sizeof(float) + memory_bytes(l);
 }
 
 void rv_tenant_learner_resume(struct rv_tenant_learner *l, int64_t generation)
@@ -191,7 +206,8 @@ ruvllm_status rv_tenant_learner_weigh(struct rv_tenant_learner *learner, const s
     weigh_rows(trace, vote->advantage, share_of(&learner->now), weights);
     if (learner->now.flood.n_paused > 0)
         return RUVLLM_OK;
-    rv_head_adapter_step(&vote->step, &rows, learner->whitening, reach_of(&learner->now, vote->advantage), 2,
+    rv_head_adapter_step(&vote->step, &rows, learner->whitening,
+                         reach_of(&learner->now, vote->advantage) * (trace->reach > 0 ? trace->reach : 1), 2,
                          learner->scratch);
     if (vote->advantage > -SURPRISE)
         return RUVLLM_OK;
@@ -263,7 +279,6 @@ static void count_score(struct rv_tenant_state *s, double score)
 {
     double rate = s->n_votes < 49 ? 1.0 / (double)(s->n_votes + 2) : 0.02, off = score - s->mean;
 
-    rv_flood_add(&s->flood, score, s->mean, s->generation);
     s->variance += rate * (off * off - s->variance);
     s->mean += rate * off;
     s->n_votes++;
@@ -284,22 +299,30 @@ ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const s
         rv_memory_unref(s->memory);
         s->memory = memory;
     }
-    if (vote->is_lesson)
+    if (vote->is_lesson) {
         s->n_lessons++;
-    else
+    } else {
+        rv_flood_add(&s->flood, vote->score, s->mean, s->generation);
         count_score(s, vote->score);
+    }
     s->spent_kl += vote->step.kl;
     rv_head_adapter_fold(&s->adapter, &vote->step, 1.0f, learner->whitening, learner->scratch);
     next_generation(learner);
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct ruvllm_error *err)
+ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep, struct rv_str distilled,
+                                         struct ruvllm_error *err)
 {
+    struct rv_memory *memory = NULL;
     ruvllm_status rc = make_room(learner, err);
 
+    if (!rc)
+        rc = rv_distil_drop(&memory, learner->now.memory, distilled, err);
     if (rc)
         return rc;
+    rv_memory_unref(learner->now.memory);
+    learner->now.memory = memory;
     learner->now.deep = deep;
     next_generation(learner);
     return RUVLLM_OK;
@@ -350,15 +373,15 @@ ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64
     }
     learner->now.flood.n_paused = 0; // who goes back by hand wants to go on
     learner->now.generation = last;
-    learner->now.root = last + 1;
     next_generation(learner);
+    learner->root = learner->now.generation;
     return RUVLLM_OK;
 }
 
 bool rv_tenant_learner_can_tick(const struct rv_tenant_learner *learner, int64_t base)
 {
     return base == learner->now.generation ||
-           (base >= learner->now.root && base > 0 && rv_tenant_learner_has(learner, base));
+           (base >= learner->root && base > 0 && rv_tenant_learner_has(learner, base));
 }
 
 ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const struct rv_head_adapter *made,

@@ -28,7 +28,6 @@ struct rv_tenant_state {
     int64_t n_lessons; // corrections and pairs that are in it
     double anchor_kl;  // on anchors, when the last tick looked; nats a token
     int64_t n_ticks;   // that are in it
-    int64_t root;      // the generation of the last return to an earlier one: ticks that began before it are void
     struct rv_flood flood;
     struct rv_head_adapter adapter;
     struct rv_memory *memory; // a reference; NULL: nothing
@@ -37,6 +36,7 @@ struct rv_tenant_state {
 struct rv_tenant_learner {
     const struct rv_whitening *whitening;
     struct rv_tenant_state now;
+    int64_t root; // the generation of the last return to an earlier one: ticks that began before it are void
     struct rv_tenant_state snapshots[RV_TENANT_LEARNER_SNAPSHOTS]; // by generation modulo their number; 0: empty
     float *scratch;
 };
@@ -86,9 +86,9 @@ RV_CHECKED ruvllm_status rv_tenant_learner_read_vote(struct rv_tenant_vote *out,
 /* The next generation, by a vote or by going back; NOT_FOUND for a generation that is not in memory. */
 RV_CHECKED ruvllm_status rv_tenant_learner_apply(struct rv_tenant_learner *learner, const struct rv_tenant_vote *vote,
                                                  struct ruvllm_error *err);
-/* The next generation, by a deep run's result; 0: none answers any more. */
+/* The next generation, by a deep run's result (0: none answers any more), without the keys it has made superfluous. */
 RV_CHECKED ruvllm_status rv_tenant_learner_set_deep(struct rv_tenant_learner *learner, int64_t deep,
-                                                    struct ruvllm_error *err);
+                                                    struct rv_str distilled, struct ruvllm_error *err);
 /* The next generation by an event that was forgotten: it changes nothing, and later ones keep their numbers. */
 RV_CHECKED ruvllm_status rv_tenant_learner_skip(struct rv_tenant_learner *learner, struct ruvllm_error *err);
 bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t generation);

@@ -63,9 +63,18 @@ ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32_t *tokens,
     return RUVLLM_OK;
 }
 
-int32_t rv_trace_last(const struct rv_trace *trace, int32_t row)
+void rv_trace_context(const struct rv_trace *trace, int32_t row, int32_t *out, int32_t n)
 {
-    return row > 0 ? trace->tokens[row - 1] : trace->asked_last;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t back = i - row; // into the question, from its end
+
+        if (back < 0)
+            out[i] = trace->tokens[row - 1 - i];
+        else if (trace->prompt && back < trace->n_prompt)
+            out[i] = trace->prompt[trace->n_prompt - 1 - back];
+        else
+            out[i] = back == 0 ? trace->asked_last : -1;
+    }
 }
 
 struct rv_trace *rv_trace_ref(struct rv_trace *trace)

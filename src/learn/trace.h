@@ -23,6 +23,7 @@ struct rv_trace {
     uint64_t id; // of the answer
     char *tenant;
     int64_t generation; // of what had been learned when it was answered
+    double reach;       // how far a judgement of it may go, against what is usual; 0: as usual
     int32_t n_dims;
     int32_t n_prompt;   // tokens that were asked
     int32_t *prompt;    // they; NULL: they were more than are kept
@@ -48,8 +49,8 @@ RV_CHECKED ruvllm_status rv_trace_new(struct rv_trace **out, uint64_t id, const 
 /* Keeps a copy of what was asked, 1 token or more, unless that is more than RV_TRACE_MAX_PROMPT. */
 RV_CHECKED ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32_t *tokens, int32_t n_tokens,
                                              struct ruvllm_error *err);
-/* The token that was read when the one of a row was drawn; -1: not known. */
-int32_t rv_trace_last(const struct rv_trace *trace, int32_t row);
+/* The n tokens that were read before the one of a row was drawn, the last first; -1 where it is not known. */
+void rv_trace_context(const struct rv_trace *trace, int32_t row, int32_t *out, int32_t n);
 struct rv_trace *rv_trace_ref(struct rv_trace *trace);
 void rv_trace_unref(struct rv_trace *trace);
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace);

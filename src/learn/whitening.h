@@ -29,10 +29,10 @@ void rv_whitening_release(struct rv_whitening *whitening);
 
 /* row becomes row C^-1, with C normed to a mean variance of 1, so that ordinary directions keep their size. */
 void rv_whitening_apply(const struct rv_whitening *whitening, float *row);
+/* row becomes row C^-1/2: in these coordinates the model's states lie equally far in all directions. */
+void rv_whitening_root(const struct rv_whitening *whitening, float *row);
 /* out = row C, with the ridge and not normed: row . out is what the row's inner products with ordinary states square
  * to. */
 void rv_whitening_metric(const struct rv_whitening *whitening, const float *row, float *out);
-/* row becomes row C^-1/2: in these coordinates the model's states lie equally far in all directions. */
-void rv_whitening_root(const struct rv_whitening *whitening, float *row);
 
 #endif

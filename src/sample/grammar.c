@@ -17,13 +17,12 @@
 #include <string.h>
 
 enum {
-    N_INSIDE = 32,            // masks of groups kept for a grammar
+    N_INSIDE = 256,           // masks of groups kept for a grammar
     N_KEPT = 4,               // masks of standings kept for a matcher
-    INSIDE_STANDINGS = 2048,  // of the walk they are found with
+    INSIDE_STANDINGS = 8192,  // of the walk they are found with
     MATCHER_STANDINGS = 1024, // of a matcher's own
     TABLE_BYTES = 4 << 20,    // a walk's table of bytes and standings is no larger
-    MIN_STANDINGS = 1024,
-    MAX_EXITS = 1 << 17,
+    MAX_EXITS = 1 << 19,
     BROAD = 32,          // different bytes
     MAX_STEPS = 4 << 20, // places looked at for one mask
     MAX_GROUP = RV_GRAMMAR_WALK_MAX_PLACES,
@@ -513,6 +512,26 @@ ruvllm_status rv_grammar_matcher_mask(struct rv_grammar_matcher *matcher, const 
     return rc;
 }
 
+/* Up to 64 logits: those without a bit go. The work is that of the fewer, bits or gaps. */
+static void forbid(float *logits, size_t n, uint64_t allowed)
+{
+    uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX, gaps = all & ~allowed;
+    float kept[64];
+
+    if (__builtin_popcountll(gaps) <= 32) {
+        for (; gaps; gaps &= gaps - 1)
+            logits[__builtin_ctzll(gaps)] = -INFINITY;
+        return;
+    }
+    allowed &= all;
+    for (uint64_t left = allowed; left; left &= left - 1)
+        kept[__builtin_ctzll(left)] = logits[__builtin_ctzll(left)];
+    for (size_t i = 0; i < n; i++)
+        logits[i] = -INFINITY;
+    for (uint64_t left = allowed; left; left &= left - 1)
+        logits[__builtin_ctzll(left)] = kept[__builtin_ctzll(left)];
+}
+
 ruvllm_status rv_grammar_matcher_apply(struct rv_grammar_matcher *matcher, float *logits, size_t n_vocab,
                                        struct ruvllm_error *err)
 {
@@ -522,15 +541,8 @@ ruvllm_status rv_grammar_matcher_apply(struct rv_grammar_matcher *matcher, float
 
     if (rc)
         return rc;
-    for (size_t first = 0; first < n; first += 64) {
-        uint64_t word = bits[first / 64];
-        size_t end = first + 64 < n ? first + 64 : n;
-
-        if (word == UINT64_MAX)
-            continue;
-        for (size_t i = first; i < end; i++)
-            logits[i] = word >> (i - first) & 1 ? logits[i] : -INFINITY;
-    }
+    for (size_t first = 0; first < n; first += 64)
+        forbid(logits + first, first + 64 < n ? 64 : n - first, bits[first / 64]);
     for (size_t i = n; i < n_vocab; i++)
         logits[i] = -INFINITY;
     return RUVLLM_OK;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 32, MAX_COUNT = 1 << 20 };
+enum { BLOCK = 128, MAX_COUNT = 1 << 20 };
 
 bool rv_schema_string_count(struct rv_schema_reader *reader, yyjson_val *schema, const char *path, const char *keyword,
                             int32_t *out)

@@ -44,6 +44,9 @@ typedef char
 typedef char microlora_stats_start_with_their_size[offsetof(struct ruvllm_microlora_stats, struct_size) == 0 ? 1 : -1];
 typedef char ewc_state_starts_with_its_size[offsetof(struct ruvllm_ewc_state, struct_size) == 0 ? 1 : -1];
 typedef char pattern_starts_with_its_size[offsetof(struct ruvllm_pattern, struct_size) == 0 ? 1 : -1];
+typedef char sona_config_starts_with_its_size[offsetof(struct ruvllm_sona_config, struct_size) == 0 ? 1 : -1];
+typedef char sona_result_starts_with_its_size[offsetof(struct ruvllm_sona_result, struct_size) == 0 ? 1 : -1];
+typedef char sona_stats_start_with_their_size[offsetof(struct ruvllm_sona_stats, struct_size) == 0 ? 1 : -1];
 typedef char quantize_params_start_with_their_size[offsetof(struct ruvllm_quantize_params, struct_size) == 0 ? 1 : -1];
 
 ruvllm_status use_the_header(const char *path, struct ruvllm_error *err);

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import DATA, STORIES, STORIES_TINY, command_line, environment, main, run
+from harness import DATA, MINIMIND, STORIES, STORIES_TINY, command_line, environment, main, run, run_json
 
 PLAY = os.path.join(DATA, "text", "tinyshakespeare.txt")
 
@@ -91,6 +91,65 @@ class Learn(unittest.TestCase):
         with open(whole, "rb") as a, open(self.out, "rb") as b:
             self.assertEqual(a.read(), b.read())
 
+    def test_a_run_that_is_killed_goes_on_from_what_was_kept(self):
+        options = ("--epochs", "40", "--batch-tokens", "200", "--length", "160", "--checkpoint-every", "1")
+        process = subprocess.Popen(command_line("learn", "run", STORIES_TINY, self.data, "-o", self.out, *options),
+                                   env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 120
+        while not os.path.exists(self.out + ".run") and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+        self.assertTrue(os.path.exists(self.out + ".run"))
+        self.assertFalse(os.path.exists(self.out))
+        report, _ = self.learn(STORIES_TINY, *options)
+        self.assertTrue(report["resumed"])
+
+    def test_of_two_answers_the_better_one_is_learned(self):
+        text = read(PLAY)
+        pairs = [{"prompt": text[i * 200:i * 200 + 40], "chosen": text[i * 200 + 40:i * 200 + 120],
+                  "rejected": "Once there was a little girl named Lily. She liked to play."} for i in range(24)]
+        self.write(self.data, pairs)
+        report, _ = self.learn(STORIES_TINY, "--epochs", "3", "--rate", "2e-3", "--held-out", "0.25")
+        self.assertTrue(report["written"])
+        self.assertAlmostEqual(report["held_out_before"], 0.6931, delta=0.001)  # nothing is preferred yet
+        self.assertLess(report["held_out_after"], 0.3)
+        self.write(self.data, [dict(pair, score=1) for pair in pairs])
+        os.remove(self.out)
+        self.assert_refused(("run", STORIES_TINY, self.data, "-o", self.out), "a pair", "no score")
+
+    def test_what_was_said_in_a_chat_is_learned_looked_at_and_gone_back_from(self):
+        store = os.path.join(self.folder, "store.db")
+        said = []
+        for i in range(6):
+            said += ["Who lives in house %d?" % i, "/fix The old king of Denmark lives in house %d, my lord." % i]
+        done = run("chat", MINIMIND, "--learn", "--store", store, "--ctx", "512", "--temp", "0", "-n", "8",
+                   stdin="\n".join(said) + "\n", timeout=280)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        mine = ("--store", store, "--tenant", "local", "--json")
+        before = run_json("learn", "status", MINIMIND, *mine)
+        self.assertEqual(before["lessons"], 6)
+        done = run("learn", "run", MINIMIND, *mine, "-t", "1", "--epochs", "2", "--length", "96", "--max-forgetting", "10",
+                   timeout=800)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        report = json.loads(done.stdout.decode().splitlines()[-1])  # a line for each epoch comes before it
+        self.assertTrue(report["written"])
+        self.assertEqual((report["corrections"], report["generation"]), (6, before["generation"] + 1))
+        self.assertLess(report["held_out_after"], report["held_out_before"])
+        events = run_json("learn", "history", MINIMIND, *mine)["events"]
+        kinds = [event["kind"] for event in events]
+        self.assertEqual((kinds[0], kinds.count("correction")), ("deep", 6))
+        self.assertIn("held_out_after", events[0]["reason"])
+        done = run("learn", "export", MINIMIND, "--store", store, "--tenant", "local", "-o", self.out)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        info = run_json("adapter", "info", MINIMIND, self.out, "--json")
+        self.assertGreater(info["pairs"], 0)
+        back = run_json("learn", "rollback", MINIMIND, str(before["generation"]), *mine)["generation"]
+        self.assertEqual((back, run_json("learn", "status", MINIMIND, *mine)["generation"]), (report["generation"] + 1, back))
+        done = run("learn", "rollback", MINIMIND, "99", *mine)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("99", done.stderr.decode())
+
     def test_what_cannot_be_used_is_refused_by_line(self):
         bad = os.path.join(self.folder, "bad.jsonl")
         for line, text in ((b"{\"prompt\": 1}", "needs 'prompt'"), (b"nonsense", "no JSON"), (b"[1]", "no object"),
@@ -102,6 +161,10 @@ class Learn(unittest.TestCase):
         self.assert_refused(("run", STORIES_TINY, self.data, "-o", self.out, "--modules", "q,x"), "no module 'x'")
         self.assert_refused(("run", STORIES_TINY, self.data), "-o", code=2)
         self.assert_refused(("walk",), "learn run", code=2)
+        missing = os.path.join(self.folder, "none.db")
+        self.assert_refused(("status", STORIES_TINY, "--store", missing), "none.db")
+        self.assert_refused(("rollback", STORIES_TINY, "--store", missing), "which generation", code=2)
+        self.assert_refused(("run", STORIES_TINY, "--tenant", "a", "-o", self.out), "no output", code=2)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ static void use(struct rv_memory_page *page)
         return;
     if (rv_memory_extend(&again, memory, page, &whitening, NULL) == RUVLLM_OK) {
         for (int32_t i = 0; i < page->n_keys; i++) {
-            if (rv_memory_ask(again, page->keys[i].last, state, scratch, &answer))
+            if (rv_memory_ask(again, page->keys[i].context, 1, state, scratch, &answer))
                 rv_memory_mix(&answer, logits, VOCAB);
         }
         rv_memory_unref(again);

@@ -1,6 +1,8 @@
 /* A graph without a cache, as training wants it, and ggml's walk back. */
 #include "golden/autograd_model.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,9 +196,20 @@ double autograd_model_run(const struct double_model *weights, const struct rv_hp
                           const struct rv_manifest *manifest, const struct rv_trainable *trainable,
                           const int32_t *tokens, int32_t n, float *grads)
 {
+    const struct autograd_effort effort = {.n_threads = 1, .max_bytes = (size_t)1 << 30};
+
+    return autograd_model_run_with(weights, hparams, manifest, trainable, tokens, n, &effort, grads, NULL);
+}
+
+double autograd_model_run_with(const struct double_model *weights, const struct rv_hparams *hparams,
+                               const struct rv_manifest *manifest, const struct rv_trainable *trainable,
+                               const int32_t *tokens, int32_t n, const struct autograd_effort *effort, float *grads,
+                               double *seconds)
+{
     struct graph g = {.weights = weights, .h = hparams, .m = manifest, .t = trainable, .n = n - 1};
-    struct ggml_init_params params = {.mem_size = (size_t)1 << 30};
+    struct ggml_init_params params = {.mem_size = effort->max_bytes};
     struct rv_device *device;
+    int64_t start;
     struct ggml_tensor *loss, **accumulators = calloc(4 * GRAPH_SIZE, sizeof(struct ggml_tensor *));
     struct ggml_cgraph *graph;
     double value;
@@ -204,13 +217,16 @@ double autograd_model_run(const struct double_model *weights, const struct rv_hp
     g.ctx = ggml_init(params);
     g.params = calloc((size_t)hparams->n_layers, sizeof(*g.params));
     assert_true(accumulators && g.ctx && g.params);
-    assert_ok(rv_device_open(&device, "cpu", 1, err));
+    assert_ok(rv_device_open(&device, "cpu", effort->n_threads, err));
     loss = build_loss(&g, tokens);
     graph = ggml_new_graph_custom(g.ctx, GRAPH_SIZE, true);
     ggml_build_forward_expand(graph, loss);
     ggml_build_backward_expand(g.ctx, graph, accumulators);
     ggml_graph_reset(graph);
+    start = rv_clock_us();
     assert_int_equal(ggml_backend_graph_compute(rv_device_backend(device, 0), graph), GGML_STATUS_SUCCESS);
+    if (seconds)
+        *seconds = (double)(rv_clock_us() - start) / 1e6;
     value = (double)*(float *)loss->data;
     read_grads(&g, graph, grads);
     rv_device_close(device);

@@ -14,4 +14,15 @@ double autograd_model_run(const struct double_model *weights, const struct rv_hp
                           const struct rv_manifest *manifest, const struct rv_trainable *trainable,
                           const int32_t *tokens, int32_t n, float *grads);
 
+struct autograd_effort {
+    int32_t n_threads;
+    size_t max_bytes; // for graph, activations and gradients
+};
+
+/* The same; *seconds, unless NULL, is how long forward and backward took, without building the graph. */
+double autograd_model_run_with(const struct double_model *weights, const struct rv_hparams *hparams,
+                               const struct rv_manifest *manifest, const struct rv_trainable *trainable,
+                               const int32_t *tokens, int32_t n, const struct autograd_effort *effort, float *grads,
+                               double *seconds);
+
 #endif

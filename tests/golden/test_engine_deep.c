@@ -3,7 +3,7 @@
  * answers that tenant alone, below the head, and never meets another's cached keys and values; it is there after a
  * restart and gone after going back, to the bit; and what gains nothing, or forgets too much, changes nothing.
  */
-#include "ruvllm_learn.h"
+#include "ruvllm_learn_log.h"
 #include "ruvllm_train.h"
 
 #include "support/test.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110 };
+enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110, MAX_NAMED = 4 };
 
 static const char *const MODEL = "models/stories260K.gguf";
 static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
@@ -24,6 +24,8 @@ static char *play; // what is taught: another kind of text
 static const char *path;
 static ruvllm_store *store;
 static ruvllm_engine *engine;
+static const char *adapter; // that requests name; NULL: none
+static size_t n_adapters;   // or so many of `taken`, without weight
 
 static ruvllm_engine *open_engine(ruvllm_store *with)
 {
@@ -36,6 +38,7 @@ static ruvllm_engine *open_engine(ruvllm_store *with)
     model.n_threads = 1;
     params.model = &model;
     learn.store = with;
+    learn.no_background = true; // generations are counted
     assert_ok(ruvllm_engine_open(&out, test_data(MODEL), &params, err));
     assert_ok(ruvllm_engine_learn(out, &learn, err));
     return out;
@@ -58,10 +61,15 @@ static struct ruvllm_response *ask(const char *tenant, const char *text, uint64_
     struct ruvllm_generate_params params = ruvllm_generate_params_default();
     struct ruvllm_input input = {.struct_size = sizeof(input), .text = text, .text_len = strlen(text)};
     struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
+        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant, .adapter = adapter};
     struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct ruvllm_adapter_use uses[MAX_NAMED];
     uint64_t mine;
 
+    for (int i = 0; i < MAX_NAMED; i++)
+        uses[i] = (struct ruvllm_adapter_use){.id = "taken", .weight = 0};
+    request.adapters = n_adapters ? uses : NULL;
+    request.n_adapters = n_adapters;
     params.temperature = 0;
     params.max_tokens = N_ANSWER;
     params.repetition_penalty = 1;
@@ -179,6 +187,37 @@ static void what_a_tenant_said_becomes_a_generation(void **state)
     ruvllm_response_free(other);
 }
 
+/* Another engine, which learns nothing, with the file as an adapter. */
+static void what_was_learned_can_be_taken_along(void **state)
+{
+    const char *file = test_temp_path(".gguf");
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    struct ruvllm_response *mine, *theirs;
+    size_t n_same = 0;
+    int64_t generation;
+
+    (void)state;
+    assert_ok(ruvllm_engine_learn_rollback(engine, "anna", N_LESSONS + 1, &back, err)); // of the case before
+    mine = ask("anna", TEXT, NULL);
+    assert_ok(ruvllm_engine_learn_export(engine, "anna", file, RUVLLM_ADAPTER_OWN, err));
+    assert_ok(ruvllm_engine_adapter_load(engine, "taken", file, -1, &generation, err));
+    adapter = "taken";
+    theirs = ask("fred", TEXT, NULL);
+    adapter = NULL;
+    assert_int_equal(mine->n_tokens, theirs->n_tokens);
+    assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
+    for (size_t i = 0; i < mine->n_tokens; i++)
+        n_same += fabsf(mine->logprobs[2 * i].logprob - theirs->logprobs[2 * i].logprob) < 2e-3f;
+    assert_true(n_same > mine->n_tokens / 2); // memory stays behind: tokens that it had a say in differ
+    ruvllm_response_free(theirs);
+    n_adapters = MAX_NAMED; // as many as a request may name, and what was learned on top
+    theirs = ask("anna", TEXT, NULL);
+    n_adapters = 0;
+    assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
+    ruvllm_response_free(mine);
+    ruvllm_response_free(theirs);
+}
+
 static void a_second_run_goes_on_from_the_first(void **state)
 {
     struct ruvllm_deep_report first, second;
@@ -222,6 +261,43 @@ static void what_was_gone_back_from_is_not_learned(void **state)
     assert_true(train("emil", 1, 0.5f).n_corrections == 5);
 }
 
+/* Few short corrections, gone over until they are known by heart. */
+static void what_the_weights_know_is_no_longer_remembered(void **state)
+{
+    struct ruvllm_train_params t = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params params = ruvllm_deep_params_default();
+    struct ruvllm_deep_report report = {.struct_size = sizeof(report)};
+    struct ruvllm_learned_info before = {.struct_size = sizeof(before)}, after = before;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        static const char *const questions[] = {"The cat is", "A big red ball was", "They went to", "Tom said that"};
+        struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .correction = " zan zan zan."};
+
+        ruvllm_response_free(ask("gina", questions[i], &feedback.id));
+        assert_ok(ruvllm_engine_give_feedback(engine, "gina", &feedback, NULL, err));
+    }
+    assert_ok(ruvllm_engine_learned(engine, "gina", &before, err));
+    assert_true(before.n_keys > 0);
+    t.n_epochs = 8;
+    t.step_size = 1e-2f;
+    t.held_out = 0;
+    t.batch_tokens = 2048;
+    t.n_threads = 2;
+    params.train = &t;
+    params.max_forgetting = 10;
+    assert_ok(ruvllm_engine_learn_deep(engine, "gina", &params, &report, err));
+    print_message("%lld of %lld keys went\n", (long long)report.n_distilled, (long long)before.n_keys);
+    assert_true(report.train.was_written && report.n_distilled > 0);
+    assert_ok(ruvllm_engine_learned(engine, "gina", &after, err));
+    assert_true(after.n_keys >= before.n_keys - report.n_distilled && after.n_keys < before.n_keys);
+    close_all();
+    open_all();
+    before = after;
+    assert_ok(ruvllm_engine_learned(engine, "gina", &after, err));
+    assert_int_equal(after.n_keys, before.n_keys);
+}
+
 static void without_a_log_there_is_nothing_to_learn_from(void **state)
 {
     ruvllm_engine *other = open_engine(NULL);
@@ -258,9 +334,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_tenant_said_becomes_a_generation),
+        cmocka_unit_test(what_was_learned_can_be_taken_along),
         cmocka_unit_test(a_second_run_goes_on_from_the_first),
         cmocka_unit_test(what_forgets_too_much_answers_nobody),
         cmocka_unit_test(what_was_gone_back_from_is_not_learned),
+        cmocka_unit_test(what_the_weights_know_is_no_longer_remembered),
         cmocka_unit_test(without_a_log_there_is_nothing_to_learn_from),
     };
 

@@ -31,7 +31,7 @@ static bool on_chunk(void *user, const struct ruvllm_chunk *chunk)
     return true;
 }
 
-static void generate(const char *path, float temperature)
+static void generate(const char *path, float temperature, const char *grammar)
 {
     struct ruvllm_generate_params params = ruvllm_generate_params_default();
     struct ruvllm_input input = {.struct_size = sizeof(input), .text = "Once upon a time", .text_len = 16};
@@ -51,6 +51,7 @@ static void generate(const char *path, float temperature)
     params.top_k = 40;
     params.min_p = 0.01f;
     params.frequency_penalty = 0.1f;
+    params.grammar = grammar;
     params.stop = stops;
     params.n_stop = 2;
     assert_ok(ruvllm_generate_stream(model, &input, &params, on_chunk, &counts, NULL, err));
@@ -63,14 +64,23 @@ static void decoding_f16_allocates_nothing(void **state)
 {
     (void)state;
     test_need_file(test_data("models/stories15M-f16.gguf"));
-    generate(test_data("models/stories15M-f16.gguf"), 0.8f);
+    generate(test_data("models/stories15M-f16.gguf"), 0.8f, NULL);
 }
 
 static void decoding_quantised_weights_allocates_nothing(void **state)
 {
     (void)state;
     test_need_file(test_model("minimind2-26m-q4_k_m.gguf"));
-    generate(test_model("minimind2-26m-q4_k_m.gguf"), 0.0f);
+    generate(test_model("minimind2-26m-q4_k_m.gguf"), 0.0f, NULL);
+}
+
+/* Every position is another standing of the grammar's, so its tables fill up and start over too. */
+static void decoding_under_a_grammar_allocates_nothing(void **state)
+{
+    (void)state;
+    test_need_file(test_data("models/stories15M-f16.gguf"));
+    generate(test_data("models/stories15M-f16.gguf"), 0.8f,
+             "root ::= [^\\x00-\\x1f]{5000} | s\ns ::= \"(\" s \")\" | \"x\"");
 }
 
 /* Sixteen sequences in one batch; the counting starts and ends on the engine's own thread, between steps. */
@@ -237,6 +247,7 @@ int main(void)
         cmocka_unit_test(sixteen_sequences_allocate_nothing),
         cmocka_unit_test(decoding_f16_allocates_nothing),
         cmocka_unit_test(decoding_quantised_weights_allocates_nothing),
+        cmocka_unit_test(decoding_under_a_grammar_allocates_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -461,7 +461,7 @@ if (!realUrl) {
             say(1, 0, 1);
             await openPanel();
             assert.equal(await events().count(), 3);
-            assert.match(await events().first().textContent(), /^Good answer3now.*gained 0\.1 · moved 0\.01/);
+            assert.match(await events().first().textContent(), /^Good answer3now.*gained\s0\.1 · moved\s0\.01/);
             assert.match(await events().nth(1).textContent(), /^Bad answer2/);
             assert.equal(await page.locator(".chart .gain").count(), 3);
             assert.equal(await page.locator("#learned-facts dd").first().textContent(), "3");

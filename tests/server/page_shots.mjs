@@ -1,9 +1,9 @@
 // Takes the pictures of the page in docs/ from a running server, with the answers its model gives:
 //
-//     RUVLLM_SERVER_URL=http://127.0.0.1:8080/ node page_shots.mjs [folder]
+//     RUVLLM_SERVER_URL=http://127.0.0.1:8080/ node page_shots.mjs [folder [learned]]
 //
 // RUVLLM_SERVER_KEY is the server's key, if it wants one. The model must be one that can chat; TinyLlama will do. A server
-// that learns is voted on, and what it learned is in two more pictures.
+// that learns is voted on, and what it learned is in two more pictures; `learned`: in these alone.
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -13,6 +13,8 @@ const QUESTIONS = [
     ["Name three rivers of Europe and the seas they flow into, as a list."],
     ["What does strlen do?", "Write a C function that reverses a string in place. Then explain it in a short list."],
 ];
+
+const BETTER = "A mutex lets one thread at a time into a piece of code. So data that threads share is not changed by two at once.";
 
 const SHOTS = [
     { name: "page-light.png", colorScheme: "light", viewport: { width: 1280, height: 800 } },
@@ -32,6 +34,7 @@ const LEARNED_SHOTS = [
 ];
 
 const url = process.env.RUVLLM_SERVER_URL;
+const onlyLearned = process.argv[3] === "learned";
 const key = process.env.RUVLLM_SERVER_KEY;
 const deps = process.env.RUVLLM_DEPS_DIR || join(homedir(), ".cache", "ruvllm-deps");
 const folder = process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), "..", "..", "docs");
@@ -57,10 +60,10 @@ async function converse(browser) {
     }
     await page.waitForSelector("#model:not([disabled])");
     await page.click("#settings-open");
-    await page.fill("#max_tokens", "250");
-    await page.fill("#seed", "1");
+    await page.fill("#max_tokens", onlyLearned ? "48" : "250");
+    if (!onlyLearned) await page.fill("#seed", "1");
     await page.keyboard.press("Escape");
-    for (const chat of QUESTIONS) {
+    for (const chat of onlyLearned ? QUESTIONS.slice(0, 1) : QUESTIONS) {
         await page.keyboard.press("Control+k");
         for (const question of chat) await ask(page, question);
     }
@@ -82,7 +85,9 @@ async function teach(page) {
         await page.waitForSelector("#stop:not([hidden])");
         await page.waitForSelector("#send:not([hidden])");
     }
-    await page.locator(".answer").last().getByLabel(labels[1]).click();
+    await page.locator(".answer").last().getByLabel("Correct this answer").click();
+    await page.fill("textarea.edit", BETTER);
+    await page.getByRole("button", { name: "Teach this" }).click();
     await page.locator(".answer").last().locator(".vote-note", { hasText: "generation" }).waitFor();
 }
 
@@ -115,7 +120,7 @@ const browser = await chromium.launch({
 });
 try {
     const { state, learns } = await converse(browser);
-    for (const shot of SHOTS) await shoot(browser, state, shot, false);
+    for (const shot of onlyLearned ? [] : SHOTS) await shoot(browser, state, shot, false);
     for (const shot of learns ? LEARNED_SHOTS : []) await shoot(browser, state, shot, true);
 } finally {
     await browser.close();

@@ -54,11 +54,23 @@ async function live(who, state) {
     for (let i = 0; !state.isOver; i++) {
         const reply = await ask(who, { temperature: 1, seed: i });
         results.push(await vote(who, { response_id: reply.id, score: (i % 4) / 3 }));
-        assert.equal(results.at(-1).generation, results.length);
+        assert.ok(results.at(-1).generation > (results.at(-2)?.generation ?? 0)); // the background loop adds its own
         state.n++;
         await pause(20);
     }
     return results;
+}
+
+// What answers a tenant once the background loop has nothing left to do.
+async function settled(who) {
+    let reply = await ask(who);
+    for (let quiet = 0; quiet < 5; ) {
+        await pause(100);
+        const next = await ask(who);
+        quiet = next.learned_generation === reply.learned_generation ? quiet + 1 : 0;
+        reply = next;
+    }
+    return reply;
 }
 
 describe(`PostgreSQL away for ${seconds} s`, () => {
@@ -83,8 +95,8 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
         state.isOver = true;
         await lives;
         for (const who of Object.keys(keys)) {
-            last[who] = await ask(who);
-            assert.equal(last[who].learned_generation, results[who].length);
+            last[who] = await settled(who);
+            assert.ok(last[who].learned_generation >= results[who].length);
             const spooled = results[who].filter(({ sequence }) => sequence === 0).length;
             console.log(`    ${who}: ${results[who].length} votes, ${spooled} of them through the spool`);
             assert.ok(spooled > 0, "nothing went through the spool");
@@ -94,22 +106,22 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
     it("has every vote once, in order", async () => {
         for (const who of Object.keys(keys)) {
             const n = results[who].length;
-            const count = () => sql(`SELECT count(*), count(DISTINCT uid), max(seq) FROM ruvllm.event WHERE tenant = '${who}'`);
+            const count = () => sql(`SELECT count(*), count(DISTINCT uid) FROM ruvllm.event WHERE tenant = '${who}' AND kind = 1`);
             await eventually(() => Number(count().split("|")[0]) >= n, "all votes are delivered", 60000);
-            assert.equal(count(), `${n}|${n}|${n}`);
-            const scores = sql(`SELECT string_agg(round(score::numeric * 3)::text, '' ORDER BY seq) FROM ruvllm.event WHERE tenant = '${who}'`);
+            assert.equal(count(), `${n}|${n}`);
+            const scores = sql(`SELECT string_agg(round(score::numeric * 3)::text, '' ORDER BY seq) FROM ruvllm.event WHERE tenant = '${who}' AND kind = 1`);
             assert.equal(scores, Array.from({ length: n }, (_, i) => i % 4).join(""));
-            for (const [i, { sequence }] of results[who].entries()) assert.ok(sequence === 0 || sequence === i + 1, `vote ${i} was told ${sequence}`);
+            const told = results[who].map(({ sequence }) => sequence).filter(Boolean);
+            assert.ok(told.every((sequence, i) => i === 0 || sequence > told[i - 1]), `votes were told ${told}`);
         }
     });
 
     it("goes on counting from there", async () => {
         for (const who of Object.keys(keys)) {
-            const n = results[who].length;
             const result = await vote(who, { response_id: last[who].id, score: 0 });
-            assert.equal(result.sequence, n + 1);
-            assert.equal(result.generation, n + 1);
-            last[who] = await ask(who);
+            assert.ok(result.sequence > results[who].length);
+            assert.equal(result.generation, last[who].learned_generation + 1);
+            last[who] = await settled(who);
         }
     });
 

@@ -60,7 +60,7 @@ test('what our functions write fits its schema', () => {
         seen.add(name);
     }
     for (const name of ['ChatCompletion', 'ChatCompletionChunk', 'Completion', 'Response', 'ResponseEvent', 'Embeddings', 'Model',
-        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Feedback', 'Rollback', 'Learning', 'LearningEvent', 'LearningPause', 'LearningForget', 'Error'])
+        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Feedback', 'Rollback', 'Pattern', 'PatternsDeleted', 'Learning', 'LearningEvent', 'LearningPause', 'LearningForget', 'Error'])
         assert.ok(seen.has(name), name);
 });
 

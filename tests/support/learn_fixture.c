@@ -83,7 +83,7 @@ void learn_fixture_answer(struct rv_learner *learner, const struct learn_fixture
     rv_trace_ring_add(rv_learner_traces(learner), trace);
 }
 
-static uint64_t memory_bits(const struct rv_memory *memory)
+uint64_t learn_fixture_memory_bits(const struct rv_memory *memory)
 {
     uint64_t bits = (uint64_t)rv_memory_n_keys(memory) << 40;
     int32_t n;
@@ -111,7 +111,7 @@ uint64_t learn_fixture_bits(struct rv_learner *learner, const char *tenant, int6
 
         bits = rv_str_map_hash(1, (const char *)head->a, n) ^ rv_str_map_hash(2, (const char *)head->b, n);
     }
-    bits ^= memory_bits(memory);
+    bits ^= learn_fixture_memory_bits(memory);
     rv_adapter_unref(adapter);
     rv_memory_unref(memory);
     return bits;

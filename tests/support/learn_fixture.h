@@ -26,6 +26,8 @@ ruvllm_status learn_fixture_try(const struct learn_fixture *fixture, struct rv_l
 /* An answer to this tenant that waits for feedback under `id`, which is also its seed. */
 void learn_fixture_answer(struct rv_learner *learner, const struct learn_fixture *fixture, const char *tenant,
                           uint64_t id);
+/* Of a memory alone; NULL has 0. */
+uint64_t learn_fixture_memory_bits(const struct rv_memory *memory);
 /* What answers a tenant: a hash of every bit of it, and the generation. Fails the running case where it cannot. */
 uint64_t learn_fixture_bits(struct rv_learner *learner, const char *tenant, int64_t *generation);
 

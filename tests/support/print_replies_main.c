@@ -6,6 +6,7 @@
  */
 #include "server/api/api_adapter.h"
 #include "server/api/api_learning.h"
+#include "server/api/api_patterns.h"
 #include "server/api/api_learning_log.h"
 #include "server/api/api_reply.h"
 
@@ -194,6 +195,17 @@ static void print_learning_log(struct rv_buf *out)
     print("LearningForget", out);
 }
 
+static void print_patterns(struct rv_buf *out)
+{
+    const struct ruvllm_pattern pattern = {
+        .sequence = 7, .time_us = 1700000000000000, .quality = 0.25, .verdict = RUVLLM_VERDICT_BAD, .n_used = 1};
+
+    rv_api_patterns_reply(out, "m", &pattern);
+    print("Pattern", out);
+    rv_api_patterns_reply_deleted(out);
+    print("PatternsDeleted", out);
+}
+
 /* The message of a refusal, or "ok". */
 static const char *judge(const char *kind, const char *line, size_t len, struct rv_api_error *err)
 {
@@ -255,6 +267,7 @@ int main(int argc, char **argv)
     print_lists(&out);
     print_adapters(&out);
     print_learning(&out);
+    print_patterns(&out);
     print_learning_log(&out);
     rv_buf_release(&out);
     return 0;

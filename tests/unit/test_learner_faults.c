@@ -1,8 +1,8 @@
 /*
  * Learning while memory runs out, or the store fails, at any one moment: learning is begun, there are votes, a way
- * back, questions about what was learned, a restart. Whatever was reported as done is in the log, under its number;
- * whatever was reported as failed is done again, as a client would, and is there once; and what answers afterwards is
- * what the log says, to the bit.
+ * back, a correction and a pair, questions about what was learned, a restart. Whatever was reported as done is in the
+ * log, under its number; whatever was reported as failed is done again, as a client would, and is there once; and what
+ * answers afterwards is what the log says, to the bit.
  *
  * Failures of the store come between the SQL and the database: a statement, a beginning, an end that undid everything,
  * and an end that did not, but could not say so.
@@ -140,12 +140,41 @@ static void end(struct life *life)
     life->store = NULL;
 }
 
-/* The i-th thing that is wished: votes, one way back, one after that. */
+static enum rv_store_event_kind kind_of(int i)
+{
+    return i == 5   ? RV_STORE_EVENT_ROLLBACK
+           : i == 3 ? RV_STORE_EVENT_CORRECTION
+           : i == 6 ? RV_STORE_EVENT_PAIR
+                    : RV_STORE_EVENT_VOTE;
+}
+
+/* The answer itself is what should have been said; of a pair, the one before it is what should not. */
+static ruvllm_status teach(struct life *life, int i, struct rv_learner_result *result, struct ruvllm_error *err)
+{
+    struct rv_trace *good = rv_trace_ring_find(rv_learner_traces(life->learner), (uint64_t)i + 1, "anna");
+    struct rv_trace *bad = rv_trace_ring_find(rv_learner_traces(life->learner), (uint64_t)i, "anna");
+    struct rv_learner_lesson lesson = {
+        .kind = kind_of(i), .lesson = {.good = good}, .correction = {.data = "so", .len = 2}};
+    ruvllm_status rc;
+
+    assert_non_null(good);
+    if (kind_of(i) == RV_STORE_EVENT_PAIR)
+        lesson.lesson.bad = bad;
+    rc = rv_learner_teach(life->learner, "anna", &lesson, result, err);
+    rv_trace_unref(good);
+    rv_trace_unref(bad);
+    return rc;
+}
+
+/* The i-th thing that is wished. */
 static ruvllm_status wish(struct life *life, int i, struct ruvllm_error *err)
 {
     struct rv_learner_result result = {0};
-    ruvllm_status rc = i == 5 ? rv_learner_go_back(life->learner, "anna", 2, &result, err)
-                              : rv_learner_vote(life->learner, "anna", (uint64_t)i + 1, i % 2, &result, err);
+    ruvllm_status rc = kind_of(i) == RV_STORE_EVENT_ROLLBACK
+                           ? rv_learner_go_back(life->learner, "anna", 2, &result, err)
+                       : kind_of(i) == RV_STORE_EVENT_VOTE
+                           ? rv_learner_vote(life->learner, "anna", (uint64_t)i + 1, i % 2, &result, err)
+                           : teach(life, i, &result, err);
 
     if (!rc) {
         assert_true(life->seqs[i] == 0 || life->seqs[i] == result.seq);
@@ -228,7 +257,7 @@ static bool see(void *user, const struct rv_store_event *e)
     struct count *c = user;
 
     assert_true(c->n < N_OPS);
-    assert_int_equal(e->kind, c->n == 5 ? RV_STORE_EVENT_ROLLBACK : RV_STORE_EVENT_VOTE);
+    assert_int_equal(e->kind, kind_of(c->n));
     assert_int_equal(e->seq, c->n + 1);
     assert_int_equal(c->life->seqs[c->n], e->seq);
     c->n++;

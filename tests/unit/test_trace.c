@@ -76,21 +76,24 @@ static void what_was_asked_is_kept_up_to_a_bound(void **state)
     struct rv_trace *trace = make(1, "a"), *other = make(2, "a");
     uint64_t before = rv_trace_n_bytes(trace);
     struct ruvllm_error err;
+    int32_t context[3];
 
     (void)state;
     for (int32_t i = 0; i <= RV_TRACE_MAX_PROMPT; i++)
         tokens[i] = i;
-    assert_int_equal(rv_trace_last(trace, 0), -1);
+    rv_trace_context(trace, 0, context, 3);
+    assert_true(context[0] == -1 && context[1] == -1);
     assert_int_equal(rv_trace_set_prompt(trace, tokens, 10, &err), RUVLLM_OK);
     assert_memory_equal(trace->prompt, tokens, 10 * sizeof(*tokens));
     assert_int_equal(rv_trace_n_bytes(trace), before + 10 * sizeof(*tokens));
     trace->tokens[0] = 77;
-    assert_int_equal(rv_trace_last(trace, 0), 9);
-    assert_int_equal(rv_trace_last(trace, 1), 77);
+    rv_trace_context(trace, 1, context, 3);
+    assert_true(context[0] == 77 && context[1] == 9 && context[2] == 8);
     assert_int_equal(rv_trace_set_prompt(other, tokens, RV_TRACE_MAX_PROMPT + 1, &err), RUVLLM_OK);
     assert_null(other->prompt);
     assert_int_equal(other->n_prompt, RV_TRACE_MAX_PROMPT + 1);
-    assert_int_equal(rv_trace_last(other, 0), RV_TRACE_MAX_PROMPT);
+    rv_trace_context(other, 0, context, 3);
+    assert_true(context[0] == RV_TRACE_MAX_PROMPT && context[1] == -1);
     rv_trace_unref(trace);
     rv_trace_unref(other);
 }

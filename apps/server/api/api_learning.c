@@ -168,6 +168,9 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         rv_api_json_int(out, "lessons", info->n_lessons);
         rv_api_json_int(out, "keys", info->n_keys);
         rv_api_json_bool(out, "paused", info->is_paused);
+        add_number(out, "anchor_kl", info->anchor_kl);
+        add_number(out, "kl_budget", info->kl_budget);
+        rv_api_json_int(out, "ticks", info->n_ticks);
     }
     rv_api_json_end(out, '}');
 }

@@ -146,7 +146,7 @@ export class LearnedPanel {
         const fact = (name, value) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }));
         byId("learned-facts").replaceChildren(
             fact("Generation", generation.toLocaleString()),
-            fact("Feedback in it", (votes + lessons).toLocaleString()),
+            fact("Feedback", (votes + lessons).toLocaleString()),
             fact("Mean score", votes && mean !== null ? `${Math.round(mean * 100)} %` : "–"),
             fact("Moved in all", moved ? short(moved) : "0"),
         );
@@ -216,8 +216,8 @@ export class LearnedPanel {
 
     numbers({ created, gain, kl }) {
         const parts = [time.format(created * 1000)];
-        if (gain !== null) parts.push(`gained ${short(gain)}`);
-        if (kl !== null) parts.push(`moved ${short(kl)}`);
+        if (gain !== null) parts.push(`gained\u00a0${short(gain)}`);
+        if (kl !== null) parts.push(`moved\u00a0${short(kl)}`);
         return parts.join(" · ");
     }
 
