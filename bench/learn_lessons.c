@@ -43,7 +43,7 @@ static void read_row(void *user, int32_t answer, int32_t i, const float *state, 
     if (i + 1 < r->from || i + 1 >= r->n)
         return;
     if (r->trace) {
-        rv_head_gradient_capture(&r->lessons->lab.gradient, r->trace, state, logits, 1, r->tokens[i + 1]);
+        rv_head_gradient_read(&r->lessons->lab.gradient, r->trace, state, logits, r->tokens[i + 1]);
         return;
     }
     recall(r, i, state, logits);

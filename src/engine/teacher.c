@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MAX_READ = 32 }; // rows of a piece that are read: each costs a row of logits and a gradient
+enum { MAX_READ = 16 }; // rows of a piece that are read: each costs a row of logits and a gradient of many rows
 
 struct lesson {
     struct rv_aside aside;
@@ -109,8 +109,8 @@ static void run_piece(struct ruvllm_engine *e, void *arg)
         return;
     states = e->model->backend->states(e->state);
     for (int32_t i = 0; i < l->piece.n; i++)
-        rv_head_gradient_capture(&learn->gradient, l->trace, states + (size_t)i * (size_t)e->model->hparams.n_embd,
-                                 rows + (size_t)i * (size_t)e->model->hparams.n_vocab, 1, l->next[i]);
+        rv_head_gradient_read(&learn->gradient, l->trace, states + (size_t)i * (size_t)e->model->hparams.n_embd,
+                              rows + (size_t)i * (size_t)e->model->hparams.n_vocab, l->next[i]);
 }
 
 static void give_back(struct ruvllm_engine *e, void *arg)

@@ -15,8 +15,9 @@ struct rv_head_gradient {
     const struct rv_gguf_tensor *head; // n_vocab rows of n_dims
     size_t n_vocab;
     size_t n_dims;
-    float cap;  // of logits, cap tanh(x / cap); 0: none
-    float *row; // scratch, as the next
+    float cap;   // of logits, cap tanh(x / cap); 0: none
+    float *mean; // of all rows
+    float *row;  // scratch, as the next
     float *gradient;
 };
 
@@ -31,6 +32,13 @@ void rv_head_gradient_release(struct rv_head_gradient *gradient);
  */
 void rv_head_gradient_capture(struct rv_head_gradient *gradient, struct rv_trace *trace, const float *state,
                               const float *logits, float temperature, int32_t token);
+/*
+ * The same for a token that the model did not choose, at temperature 1. There much of p may lie outside the likeliest
+ * tokens, and leaving that out would teach to raise all that is unlikely: so every token of some weight counts, and the
+ * rest as if their rows were the mean of all. Costs a pass over the logits and as many rows as p is wide.
+ */
+void rv_head_gradient_read(struct rv_head_gradient *gradient, struct rv_trace *trace, const float *state,
+                           const float *logits, int32_t token);
 /* A row of the head, in 32 bits. */
 void rv_head_gradient_row(const struct rv_head_gradient *gradient, int32_t token, float *out);
 
