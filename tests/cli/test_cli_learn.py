@@ -129,7 +129,7 @@ class Learn(unittest.TestCase):
         mine = ("--store", store, "--tenant", "local", "--json")
         before = run_json("learn", "status", MINIMIND, *mine)
         self.assertEqual(before["lessons"], 6)
-        done = run("learn", "run", MINIMIND, *mine, "-t", "1", "--epochs", "2", "--length", "96", "--max-forgetting", "10",
+        done = run("learn", "run", MINIMIND, *mine, "-t", "1", "--epochs", "2", "--length", "400", "--max-forgetting", "10",
                    timeout=800)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         report = json.loads(done.stdout.decode().splitlines()[-1])  # a line for each epoch comes before it
