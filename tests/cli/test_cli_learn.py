@@ -122,14 +122,14 @@ class Learn(unittest.TestCase):
         store = os.path.join(self.folder, "store.db")
         said = []
         for i in range(6):
-            said += ["Who lives in house %d?" % i, "/fix The old king of Denmark lives in house %d, my lord." % i]
+            said += ["Who lives in house %d?" % i, "/fix The old king of Denmark lives in house %d, my lord." % i, "/clear"]
         done = run("chat", MINIMIND, "--learn", "--store", store, "--ctx", "512", "--temp", "0", "-n", "8",
                    stdin="\n".join(said) + "\n", timeout=280)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         mine = ("--store", store, "--tenant", "local", "--json")
         before = run_json("learn", "status", MINIMIND, *mine)
         self.assertEqual(before["lessons"], 6)
-        done = run("learn", "run", MINIMIND, *mine, "-t", "1", "--epochs", "2", "--length", "400", "--max-forgetting", "10",
+        done = run("learn", "run", MINIMIND, *mine, "-t", "1", "--epochs", "4", "--length", "96", "--max-forgetting", "10",
                    timeout=800)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         report = json.loads(done.stdout.decode().splitlines()[-1])  # a line for each epoch comes before it
