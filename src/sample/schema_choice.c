@@ -2,6 +2,7 @@
  */
 #include "sample/schema_choice.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_CHOICES = 64 };
@@ -24,8 +25,11 @@ uint32_t rv_schema_choice_type_of(yyjson_val *value)
         return RV_SCHEMA_BOOLEAN;
     if (yyjson_is_int(value))
         return RV_SCHEMA_INTEGER;
-    if (yyjson_is_num(value))
-        return yyjson_get_real(value) == (double)(int64_t)yyjson_get_real(value) ? RV_SCHEMA_INTEGER : RV_SCHEMA_NUMBER;
+    if (yyjson_is_num(value)) {
+        double number = yyjson_get_real(value);
+
+        return number == trunc(number) ? RV_SCHEMA_INTEGER : RV_SCHEMA_NUMBER;
+    }
     if (yyjson_is_str(value))
         return RV_SCHEMA_STRING;
     return yyjson_is_arr(value) ? RV_SCHEMA_ARRAY : RV_SCHEMA_OBJECT;

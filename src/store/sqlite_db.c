@@ -28,6 +28,7 @@ static ruvllm_status status_of(int code)
     case SQLITE_ERROR: // SQL that does not fit the schema: ours is constant, so it is the schema
     case SQLITE_SCHEMA:
     case SQLITE_MISMATCH:
+    case SQLITE_CONSTRAINT: // our rows fit our tables, so these are others
         return RUVLLM_FORMAT;
     case SQLITE_FULL:
         return RUVLLM_NO_SPACE;

@@ -88,7 +88,7 @@ static ruvllm_status add_key(struct ruvllm_store *store, struct rv_store_key *ro
         rv_store_unlock(store);
     }
     if (!rc && taken)
-        rc = rv_fail(err, RUVLLM_INTERNAL, "no free id for a key was found");
+        rc = rv_fail(err, RUVLLM_FORMAT, "no free id for a key was found: the table of keys is damaged");
     return rc;
 }
 
