@@ -462,6 +462,12 @@ static void make_room(struct rv_grammar_matcher *m)
     forget_kept(m);
 }
 
+static ruvllm_status fail_open_ways(struct ruvllm_error *err)
+{
+    return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_GENERATION,
+                        "the grammar leaves too many ways open at once to be followed");
+}
+
 static ruvllm_status find_mask(struct rv_grammar_matcher *m, struct kept *kept, struct ruvllm_error *err)
 {
     size_t n_words = m->grammar->n_words;
@@ -478,8 +484,7 @@ static ruvllm_status find_mask(struct rv_grammar_matcher *m, struct kept *kept, 
     }
     if (!done) {
         make_room(m); // so that the matcher stays whole
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_GENERATION,
-                            "the grammar leaves too many ways open at once to be followed");
+        return fail_open_ways(err);
     }
     for (size_t i = 0; i < n_words; i++)
         any |= kept->bits[i];
@@ -550,10 +555,10 @@ ruvllm_status rv_grammar_matcher_apply(struct rv_grammar_matcher *matcher, float
 
 /* ---- following ---------------------------------------------------------------------------------------- */
 
-bool rv_grammar_matcher_read(struct rv_grammar_matcher *matcher, const char *bytes, size_t len)
+/* *was_full: it could not be followed for want of room. */
+static bool follow(struct rv_grammar_matcher *m, const char *bytes, size_t len, bool *was_full)
 {
-    struct rv_grammar_matcher *m = matcher;
-
+    m->walk.n_steps = 0; // what finding the mask took is another's budget
     for (int attempt = 0; attempt < 2; attempt++) {
         int32_t standing = m->standing;
 
@@ -563,11 +568,19 @@ bool rv_grammar_matcher_read(struct rv_grammar_matcher *matcher, const char *byt
             m->standing = standing;
             return true;
         }
-        if (!m->walk.is_full)
+        *was_full = m->walk.is_full;
+        if (!*was_full)
             return false;
         make_room(m);
     }
     return false;
+}
+
+bool rv_grammar_matcher_read(struct rv_grammar_matcher *matcher, const char *bytes, size_t len)
+{
+    bool was_full;
+
+    return follow(matcher, bytes, len, &was_full);
 }
 
 ruvllm_status rv_grammar_matcher_accept(struct rv_grammar_matcher *matcher, int32_t token, struct ruvllm_error *err)
@@ -575,9 +588,13 @@ ruvllm_status rv_grammar_matcher_accept(struct rv_grammar_matcher *matcher, int3
     uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
     size_t len = rv_token_trie_bytes(matcher->grammar->trie, token, bytes);
 
-    if (len == 0 || !rv_grammar_matcher_read(matcher, (const char *)bytes, len))
-        return rv_fail(err, RUVLLM_INTERNAL, "token %d does not fit the grammar", (int)token);
-    return RUVLLM_OK;
+    bool was_full = false;
+
+    if (len > 0 && follow(matcher, (const char *)bytes, len, &was_full))
+        return RUVLLM_OK;
+    if (was_full)
+        return fail_open_ways(err);
+    return rv_fail(err, RUVLLM_INTERNAL, "token %d does not fit the grammar", (int)token);
 }
 
 bool rv_grammar_matcher_may_end(const struct rv_grammar_matcher *matcher)

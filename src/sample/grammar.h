@@ -70,7 +70,10 @@ RV_CHECKED ruvllm_status rv_grammar_matcher_mask(struct rv_grammar_matcher *matc
 /* Gives every logit of a token that is not allowed the value -INFINITY; n_vocab may be more than the vocabulary has. */
 RV_CHECKED ruvllm_status rv_grammar_matcher_apply(struct rv_grammar_matcher *matcher, float *logits, size_t n_vocab,
                                                   struct ruvllm_error *err);
-/* Follows a token; one that was not allowed is INTERNAL, and the matcher stays where it was. */
+/*
+ * Follows a token; one that was not allowed is INTERNAL, and the matcher stays where it was. INVALID when the grammar
+ * leaves too many ways open behind it.
+ */
 RV_CHECKED ruvllm_status rv_grammar_matcher_accept(struct rv_grammar_matcher *matcher, int32_t token,
                                                    struct ruvllm_error *err);
 /* Follows bytes; false, and it stays where it was, when they do not fit. */

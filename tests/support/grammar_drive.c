@@ -63,7 +63,11 @@ static bool follow(struct rv_grammar_matcher *m, struct rv_rng *rng, struct rv_b
             RV_ASSERT(rv_grammar_matcher_may_end(m));
             return true;
         }
-        RV_ASSERT(rv_grammar_matcher_accept(m, token, &err) == RUVLLM_OK);
+        rc = rv_grammar_matcher_accept(m, token, &err);
+        if (rc) {
+            RV_ASSERT(rc == RUVLLM_INVALID && strlen(err.message) > 0);
+            return false;
+        }
         rv_buf_add(out, bytes, rv_token_trie_bytes(trie, token, bytes));
     }
     return rv_grammar_matcher_is_complete(m);
