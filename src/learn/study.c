@@ -13,6 +13,7 @@ ruvllm_status rv_study_new(struct rv_study **out, const struct rv_whitening *whi
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a tenant's study");
     atomic_init(&s->n_refs, 1);
     s->pull = 1;
+    s->own_bytes = sizeof(*s) + 6 * RV_HEAD_ADAPTER_MAX_RANK * (uint64_t)whitening->n_dims * sizeof(float);
     rv_rehearsal_init(&s->rehearsal, max_bytes);
     rc = rv_head_fisher_init(&s->fisher, whitening, err);
     if (rc) {
@@ -40,7 +41,5 @@ void rv_study_unref(struct rv_study *study)
 
 uint64_t rv_study_n_bytes(const struct rv_study *study)
 {
-    uint64_t dims = (uint64_t)study->fisher.basis.whitening->n_dims;
-
-    return sizeof(*study) + study->rehearsal.n_bytes + 6 * RV_HEAD_ADAPTER_MAX_RANK * dims * sizeof(float);
+    return study->own_bytes + study->rehearsal.n_bytes;
 }

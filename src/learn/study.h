@@ -11,6 +11,7 @@
 
 struct rv_study {
     atomic_int n_refs;
+    uint64_t own_bytes;            // without the rehearsal; never changes
     struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next two
     int32_t n_new;                 // votes since the last tick began
     bool is_busy;                  // a tick is under way; it alone may touch the rest
@@ -23,7 +24,7 @@ RV_CHECKED ruvllm_status rv_study_new(struct rv_study **out, const struct rv_whi
                                       struct ruvllm_error *err);
 struct rv_study *rv_study_ref(struct rv_study *study);
 void rv_study_unref(struct rv_study *study);
-/* What it takes in memory. */
+/* What it takes in memory; under the tenant's lock. */
 uint64_t rv_study_n_bytes(const struct rv_study *study);
 
 #endif
