@@ -16,7 +16,7 @@
 #include <string.h>
 
 #ifdef RUVLLM_IS_SANITIZED
-enum { N_PROMPTS = 4, N_ANSWER = 40, N_DRAWS = 200 };
+enum { N_PROMPTS = 2, N_ANSWER = 40, N_DRAWS = 200 };
 #else
 enum { N_PROMPTS = 12, N_ANSWER = 64, N_DRAWS = 10000 };
 #endif
