@@ -21,6 +21,7 @@ struct rv_adapter_body {
     uint64_t file_bytes;
     uint64_t used; // when it was held last, counted
     bool has_file;
+    bool has_old_file;                     // one of the same content that went before, until its own is written
     bool is_queued;                        // for the clerk
     bool is_doomed;                        // no version has it
     struct rv_adapter_body *next;          // of the same bucket

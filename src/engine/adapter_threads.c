@@ -233,17 +233,20 @@ static struct rv_adapter_body *take_queued(struct rv_adapter_registry *r)
     return body;
 }
 
-/* Memory and file of a content that no version has. Not its file when the same content came anew. */
+/* Memory and file of a content that no version has. When the same content came anew, the file is its to remove. */
 static void clear_away(struct rv_adapter_registry *r, struct rv_adapter_body *body)
 {
     const struct rv_adapter_registry_files *files = r->config.files;
-    bool has_heir = rv_adapter_index_body(&r->index, body->digest.hash) != NULL;
+    struct rv_adapter_body *heir = rv_adapter_index_body(&r->index, body->digest.hash);
+    bool has_file = body->has_file || body->has_old_file;
 
+    if (heir)
+        heir->has_old_file = has_file;
     pthread_mutex_unlock(&r->lock);
     rv_adapter_unref(body->adapter);
     if (body->source)
         files->close_source(files->user, body->source);
-    if (body->has_file && !has_heir)
+    if (has_file && !heir)
         files->remove(files->user, body->digest.hash);
     rv_free(body);
     pthread_mutex_lock(&r->lock);

@@ -476,6 +476,34 @@ static void what_cannot_be_written_stays_in_memory_until_it_can(void **state)
     close_shelf(r);
 }
 
+/* A content goes, comes anew and goes again before it was written: the file of the first must not stay behind. */
+static void a_file_goes_with_the_last_of_its_content(void **state)
+{
+    struct rv_adapter_registry *r;
+
+    (void)state;
+    open_shelf(&r, 4, 16);
+    adapter_shelf_publish(r, "a", 1, 0);
+    rv_adapter_registry_settle(r);
+    assert_int_equal(adapter_shelf_n_files(&shelf), 1);
+    shelf.cannot_write = true;
+    adapter_shelf_publish(r, "other", 2, 0);
+    while (stats_of(r).n_unsaved < 1)
+        nap(1000);
+    /* The clerk waits before it tries again. Meanwhile: */
+    assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
+    adapter_shelf_publish(r, "a", 1, 0);
+    while (stats_of(r).n_unsaved < 3) // "other" once more, then the new one
+        nap(1000);
+    assert_int_equal(adapter_shelf_n_files(&shelf), 1);
+    assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
+    shelf.cannot_write = false;
+    rv_adapter_registry_settle(r);
+    assert_int_equal(adapter_shelf_n_files(&shelf), 1); // of "other"
+    assert_int_equal(stats_of(r).n_contents, 1);
+    close_shelf(r);
+}
+
 static void sources_are_closed_once(void **state)
 {
     struct rv_adapter_registry *r;
@@ -553,6 +581,7 @@ int main(void)
         cmocka_unit_test(who_waits_is_passed_for_a_while_only),
         cmocka_unit_test(a_file_that_cannot_be_read_fails_the_request_with_the_reason),
         cmocka_unit_test(what_cannot_be_written_stays_in_memory_until_it_can),
+        cmocka_unit_test(a_file_goes_with_the_last_of_its_content),
         cmocka_unit_test(sources_are_closed_once),
         cmocka_unit_test(stopping_fails_who_waits),
     };
