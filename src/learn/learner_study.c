@@ -138,13 +138,15 @@ static void on_made(void *user, struct rv_background_job *job)
     struct rv_learner *l = user;
     struct rv_learner_tenant *t;
     struct ruvllm_error err;
-    ruvllm_status rc = rv_learner_tenant_begin(l, job->tenant, &t, &err);
+    ruvllm_status rc = rv_learner_tenant_take(l, job->tenant, &t, &err);
 
     if (!rc) {
-        if (t->study == job->study) { // else it was let go and came back since
-            t->study->is_busy = false;
-            err = job->err;
-            rc = job->rc ? job->rc : settle(l, t, job, &err);
+        if (t->study == job->study) {  // else it was let go and came back since
+            t->study->is_busy = false; // whatever comes of this one, there may be a next
+            rc = rv_learner_tenant_read(l, t, &err);
+            if (!rc && job->rc)
+                err = job->err;
+            rc = rc ? rc : job->rc ? job->rc : settle(l, t, job, &err);
             ask_for_tick(l, t);
         }
         rv_learner_tenant_leave(l, t);
