@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { VERSION = 2, MAX_PAGES = RV_TENANT_LEARNER_SNAPSHOTS * RV_MEMORY_MAX_KEYS };
+enum { VERSION = 3, MAX_PAGES = RV_TENANT_LEARNER_SNAPSHOTS * RV_MEMORY_MAX_KEYS };
 
 static const int64_t GENERATION_MAX = (int64_t)1 << 60; // counting up from there is safe
 
@@ -188,11 +188,27 @@ static bool are_finite(const float *x, size_t n)
     return true;
 }
 
+/* A generation as early as `last`, or none. */
+static bool is_before(int64_t generation, int64_t last)
+{
+    return generation >= 0 && generation <= last;
+}
+
+static bool is_flood(const struct rv_flood *f, int64_t generation)
+{
+    return f->good >= 0 && f->bad >= 0 && isfinite(f->good) && isfinite(f->bad) &&
+           is_before(f->good_since, generation) && is_before(f->bad_since, generation) && f->n_paused >= 0 &&
+           f->n_paused <= RV_FLOOD_PAUSE;
+}
+
 static bool is_possible(const struct rv_tenant_state *s, int64_t n_pairs, int32_t rank)
 {
-    return s->generation > 0 && s->generation <= GENERATION_MAX && s->n_votes >= 0 && s->n_votes <= s->generation &&
-           isfinite(s->mean) && isfinite(s->variance) && s->variance >= 0 && isfinite(s->spent_kl) && n_pairs >= 0 &&
-           n_pairs <= rank;
+    int64_t g = s->generation;
+
+    return g > 0 && g <= GENERATION_MAX && is_before(s->n_votes, g) && is_before(s->n_lessons, g) &&
+           is_before(s->n_ticks, g) && is_before(s->root, g) && s->deep >= 0 && isfinite(s->mean) &&
+           isfinite(s->variance) && s->variance >= 0 && isfinite(s->spent_kl) && isfinite(s->anchor_kl) &&
+           is_flood(&s->flood, g) && n_pairs >= 0 && n_pairs <= rank;
 }
 
 /* The pages, for free_pages; fewer when it fails. */

@@ -373,15 +373,15 @@ ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64
     }
     learner->now.flood.n_paused = 0; // who goes back by hand wants to go on
     learner->now.generation = last;
+    learner->now.root = last + 1;
     next_generation(learner);
-    learner->root = learner->now.generation;
     return RUVLLM_OK;
 }
 
 bool rv_tenant_learner_can_tick(const struct rv_tenant_learner *learner, int64_t base)
 {
     return base == learner->now.generation ||
-           (base >= learner->root && base > 0 && rv_tenant_learner_has(learner, base));
+           (base >= learner->now.root && base > 0 && rv_tenant_learner_has(learner, base));
 }
 
 ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const struct rv_head_adapter *made,
@@ -419,6 +419,8 @@ ruvllm_status rv_tenant_learner_pause(struct rv_tenant_learner *learner, int64_t
     struct rv_tenant_state *s;
     ruvllm_status rc;
 
+    if (generation > 0 && generation <= learner->now.generation - RV_TENANT_LEARNER_SNAPSHOTS)
+        generation = learner->now.generation - RV_TENANT_LEARNER_SNAPSHOTS + 1; // none before it is kept
     while (generation < learner->now.generation && !rv_tenant_learner_has(learner, generation))
         generation++;
     rc = rv_tenant_learner_go_back(learner, generation, err);

@@ -28,6 +28,7 @@ struct rv_tenant_state {
     int64_t n_lessons; // corrections and pairs that are in it
     double anchor_kl;  // on anchors, when the last tick looked; nats a token
     int64_t n_ticks;   // that are in it
+    int64_t root;      // generation of the last return to an earlier one: ticks that began before it are void
     struct rv_flood flood;
     struct rv_head_adapter adapter;
     struct rv_memory *memory; // a reference; NULL: nothing
@@ -36,7 +37,6 @@ struct rv_tenant_state {
 struct rv_tenant_learner {
     const struct rv_whitening *whitening;
     struct rv_tenant_state now;
-    int64_t root; // the generation of the last return to an earlier one: ticks that began before it are void
     struct rv_tenant_state snapshots[RV_TENANT_LEARNER_SNAPSHOTS]; // by generation modulo their number; 0: empty
     float *scratch;
 };

@@ -215,6 +215,21 @@ static void after_an_alarm_votes_teach_nothing_for_a_while(void **state)
     close_bed(&bed);
 }
 
+/* Of the generations since then none but the last are kept: finding the oldest is no walk over all of them. */
+static void an_alarm_about_long_ago_goes_back_as_far_as_it_can(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    open_bed(&bed);
+    bed.learner->now.generation = (int64_t)1 << 50;
+    vote(&bed, 1);
+    vote(&bed, 0);
+    assert_ok(rv_tenant_learner_pause(bed.learner, 1, err));
+    assert_true(bed.learner->now.generation == ((int64_t)1 << 50) + 3 && bed.learner->now.n_votes == 1);
+    close_bed(&bed);
+}
+
 static void damaged_events_are_refused(void **state)
 {
     struct bed bed;
@@ -299,6 +314,7 @@ int main(void)
         cmocka_unit_test(an_adapter_beyond_the_budget_is_brought_back_without_any_vote),
         cmocka_unit_test(a_tick_comes_on_top_of_votes_that_were_faster),
         cmocka_unit_test(after_an_alarm_votes_teach_nothing_for_a_while),
+        cmocka_unit_test(an_alarm_about_long_ago_goes_back_as_far_as_it_can),
         cmocka_unit_test(damaged_events_are_refused),
         cmocka_unit_test(the_loop_computes_and_hands_over),
     };
