@@ -30,14 +30,14 @@ struct ruvllm_learned_event {
     size_t struct_size;
     int64_t sequence;
     int64_t time_us;    // Unix
-    int64_t generation; // that came of it; -1: not known
+    int64_t generation; // that came of it; -1: none, or not known
     int64_t about;      // the generation that had answered, or that was gone back to
     ruvllm_learned_kind kind;
     bool is_forgotten; // all but its number, kind, time and score was removed
-    double score;
-    double advantage; // the score, measured against the tenant's others
-    double kl;        // how far the answer was moved, in nats a token
-    double gain;      // by how much it became likelier, or less likely, as was wanted: estimated, likewise
+    double score;      // of a vote
+    double advantage;  // the score, measured against the tenant's others
+    double kl;         // how far the answer was moved, in nats a token
+    double gain;       // by how much it became likelier, or less likely, as was wanted: estimated, likewise
     const char *prompt;
     const char *answer;
     const char *correction;

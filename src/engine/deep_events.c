@@ -41,27 +41,13 @@ static bool is_feedback(enum rv_store_event_kind kind)
     return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
 }
 
-/* What an event of the gate says to go back to, as the learner does when votes became a flood; -1: nothing. */
-static int64_t read_gate(const struct reader *r, const struct rv_store_event *event)
-{
-    struct rv_tick_event said = {.generation = -1};
-    struct rv_head_adapter unused;
-
-    if (rv_head_adapter_init(&unused, r->config->n_dims, 1, NULL))
-        return -1;
-    if (rv_tick_event_read(&said, &unused, event->result, NULL) || said.decision != RV_TICK_EVENT_PAUSED)
-        said.generation = -1;
-    rv_head_adapter_release(&unused);
-    return said.generation;
-}
-
 static bool is_kept(int64_t generation, int64_t n)
 {
     return generation == 0 || (generation > 0 && generation <= n && generation > n - RV_TENANT_LEARNER_SNAPSHOTS);
 }
 
 /* Which generation goes on after `n` of them by this event; -1: it makes none. As the learner counts them. */
-static int64_t parent_of(const struct reader *r, const struct rv_store_event *event, int64_t n)
+static int64_t parent_of(const struct rv_store_event *event, int64_t n)
 {
     int64_t back = n;
 
@@ -70,7 +56,7 @@ static int64_t parent_of(const struct reader *r, const struct rv_store_event *ev
         return n; // one that was forgotten changes nothing, and counts
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return is_kept(event->generation, n) ? event->generation : -1;
-    back = event->kind == RV_STORE_EVENT_GATE ? read_gate(r, event) : -1;
+    back = event->kind == RV_STORE_EVENT_GATE ? rv_tick_event_goes_back_to(event->result) : -1;
     while (back >= 0 && back < n && !is_kept(back, n))
         back++;
     return back < 0 || back > n ? -1 : back;
@@ -136,7 +122,7 @@ static bool on_event(void *user, const struct rv_store_event *event)
 
     r->last_seq = event->seq;
     if (strcmp(event->model ? event->model : "", r->config->model) == 0) {
-        int64_t parent = parent_of(r, event, (int64_t)r->n);
+        int64_t parent = parent_of(event, (int64_t)r->n);
 
         if (parent >= 0)
             r->rc = add_entry(r, event, parent, &r->err);

@@ -6,6 +6,8 @@
 #include "learn/learned_adapter.h"
 #include "model/adapter_file.h"
 
+#include <math.h>
+
 const char *ruvllm_learned_kind_name(ruvllm_learned_kind kind)
 {
     static const char *const names[] = {"vote", "correction", "pair", "tick", "gate", "rollback", "deep"};
@@ -25,7 +27,7 @@ static struct ruvllm_learned_event event_of(const struct rv_history_row *row)
                                          .about = row->about,
                                          .kind = (ruvllm_learned_kind)row->kind,
                                          .is_forgotten = row->is_forgotten,
-                                         .score = row->score,
+                                         .score = row->kind == RV_STORE_EVENT_VOTE ? row->score : NAN,
                                          .advantage = row->note.advantage,
                                          .kl = row->note.kl,
                                          .gain = row->note.gain,

@@ -427,13 +427,19 @@ ruvllm_status rv_learner_tenant_begin(struct rv_learner *learner, const char *na
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+/* The generation that comes of an event; -1: none, as of a tick that the gate did not let pass. */
+static int64_t comes_of(const struct rv_learner_tenant *t, const struct rv_store_event *event)
+{
+    bool is_none = event->kind == RV_STORE_EVENT_GATE && rv_tick_event_goes_back_to(event->result) < 0;
+
+    return is_none ? -1 : t->state->now.generation + 1;
+}
+
 static ruvllm_status append(struct rv_learner *l, struct rv_learner_tenant *t, struct rv_store_event *event,
                             struct rv_learner_result *result, struct ruvllm_error *err)
 {
-    const struct rv_history_note note = {.generation = t->state->now.generation + 1,
-                                         .advantage = result->advantage,
-                                         .kl = result->kl,
-                                         .gain = result->gain};
+    const struct rv_history_note note = {
+        .generation = comes_of(t, event), .advantage = result->advantage, .kl = result->kl, .gain = result->gain};
     const struct rv_str delta = event->delta;
     struct rv_str noted;
     int64_t start = rv_clock_us();

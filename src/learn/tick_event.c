@@ -123,6 +123,15 @@ ruvllm_status rv_tick_event_read(struct rv_tick_event *out, struct rv_head_adapt
     return RUVLLM_OK;
 }
 
+int64_t rv_tick_event_goes_back_to(struct rv_str bytes)
+{
+    struct head h = {0};
+
+    if (bytes.len >= sizeof(h))
+        memcpy(&h, bytes.data, sizeof(h));
+    return h.decision == RV_TICK_EVENT_PAUSED && is_sound(&h, bytes.len, NULL) ? h.generation : -1;
+}
+
 ruvllm_status rv_tick_event_apply(struct rv_tenant_learner *learner, struct rv_str bytes, struct ruvllm_error *err)
 {
     const struct rv_head_adapter *now = &learner->now.adapter;

@@ -28,6 +28,8 @@ struct rv_tick_event {
 };
 RV_CHECKED ruvllm_status rv_tick_event_read(struct rv_tick_event *out, struct rv_head_adapter *made,
                                             struct rv_str bytes, struct ruvllm_error *err);
+/* The generation that the bytes of a gate's event go back to; -1: to none, or they are no such bytes. */
+int64_t rv_tick_event_goes_back_to(struct rv_str bytes);
 /* Does to a tenant what the bytes say: for the event that was just written, and for every one of the log. */
 RV_CHECKED ruvllm_status rv_tick_event_apply(struct rv_tenant_learner *learner, struct rv_str bytes,
                                              struct ruvllm_error *err);

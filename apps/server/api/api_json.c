@@ -136,6 +136,14 @@ void rv_api_json_float(struct rv_buf *out, const char *key, float value)
     rv_buf_add_str(out, text);
 }
 
+void rv_api_json_real(struct rv_buf *out, const char *key, double value)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%.9g", value);
+    rv_api_json_raw(out, key, isfinite(value) ? text : "null");
+}
+
 void rv_api_json_bool(struct rv_buf *out, const char *key, bool value)
 {
     rv_api_json_raw(out, key, value ? "true" : "false");

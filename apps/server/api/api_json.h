@@ -20,6 +20,8 @@ void rv_api_json_str(struct rv_buf *out, const char *key, const char *text);
 void rv_api_json_int(struct rv_buf *out, const char *key, int64_t value);
 /* The shortest digits that read back as the same float; must be finite. */
 void rv_api_json_float(struct rv_buf *out, const char *key, float value);
+/* Nine digits; null where it is no number. */
+void rv_api_json_real(struct rv_buf *out, const char *key, double value);
 void rv_api_json_bool(struct rv_buf *out, const char *key, bool value);
 void rv_api_json_null(struct rv_buf *out, const char *key);
 /* Text that is JSON already. */

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "server/api/api_json.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,17 +105,6 @@ ruvllm_status rv_api_learning_parse_rollback(const char *body, size_t len, struc
 
 /* ---- replies ----------------------------------------------------------------------------------------- */
 
-static void add_number(struct rv_buf *out, const char *key, double value)
-{
-    char text[40];
-
-    snprintf(text, sizeof(text), "%.9g", value);
-    if (isfinite(value))
-        rv_api_json_raw(out, key, text);
-    else
-        rv_api_json_null(out, key);
-}
-
 static void add_result(struct rv_buf *out, const struct ruvllm_feedback_result *result)
 {
     rv_api_json_int(out, "generation", result->generation);
@@ -136,8 +124,8 @@ void rv_api_learning_reply_feedback(struct rv_buf *out, const char *response_id,
     rv_api_json_str(out, "object", "feedback");
     rv_api_json_str(out, "response_id", response_id);
     add_result(out, result);
-    add_number(out, "advantage", result->advantage);
-    add_number(out, "kl", result->kl);
+    rv_api_json_real(out, "advantage", result->advantage);
+    rv_api_json_real(out, "kl", result->kl);
     add_times(out, result);
     rv_api_json_int(out, "read_us", result->read_us);
     rv_api_json_end(out, '}');
@@ -162,14 +150,14 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
     if (info) {
         rv_api_json_int(out, "generation", info->generation);
         rv_api_json_int(out, "votes", info->n_votes);
-        add_number(out, "mean_score", info->mean_score);
+        rv_api_json_real(out, "mean_score", info->mean_score);
         rv_api_json_int(out, "oldest_generation", info->oldest_generation);
-        add_number(out, "spent_kl", info->spent_kl);
+        rv_api_json_real(out, "spent_kl", info->spent_kl);
         rv_api_json_int(out, "lessons", info->n_lessons);
         rv_api_json_int(out, "keys", info->n_keys);
         rv_api_json_bool(out, "paused", info->is_paused);
-        add_number(out, "anchor_kl", info->anchor_kl);
-        add_number(out, "kl_budget", info->kl_budget);
+        rv_api_json_real(out, "anchor_kl", info->anchor_kl);
+        rv_api_json_real(out, "kl_budget", info->kl_budget);
         rv_api_json_int(out, "ticks", info->n_ticks);
     }
     rv_api_json_end(out, '}');

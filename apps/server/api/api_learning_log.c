@@ -2,7 +2,6 @@
 
 #include "server/api/api_json.h"
 
-#include <math.h>
 #include <stdio.h>
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
@@ -52,25 +51,9 @@ ruvllm_status rv_api_learning_log_parse_forget(const char *body, size_t len, str
 
 /* ---- replies ----------------------------------------------------------------------------------------- */
 
-static void add_number(struct rv_buf *out, const char *key, double value)
-{
-    char text[40];
-
-    snprintf(text, sizeof(text), "%.9g", value);
-    if (isfinite(value))
-        rv_api_json_raw(out, key, text);
-    else
-        rv_api_json_null(out, key);
-}
-
 static void add_text(struct rv_buf *out, const char *key, const char *text)
 {
     rv_api_json_str(out, key, *text ? text : NULL);
-}
-
-static bool has_score(ruvllm_learned_kind kind)
-{
-    return kind == RUVLLM_LEARNED_VOTE || kind == RUVLLM_LEARNED_CORRECTION || kind == RUVLLM_LEARNED_PAIR;
 }
 
 void rv_api_learning_log_reply_event(struct rv_buf *out, const struct ruvllm_learned_event *event)
@@ -86,10 +69,10 @@ void rv_api_learning_log_reply_event(struct rv_buf *out, const struct ruvllm_lea
         rv_api_json_null(out, "generation");
     rv_api_json_int(out, "about", event->about);
     rv_api_json_bool(out, "forgotten", event->is_forgotten);
-    add_number(out, "score", has_score(event->kind) ? event->score : NAN);
-    add_number(out, "advantage", event->advantage);
-    add_number(out, "kl", event->kl);
-    add_number(out, "gain", event->gain);
+    rv_api_json_real(out, "score", event->score);
+    rv_api_json_real(out, "advantage", event->advantage);
+    rv_api_json_real(out, "kl", event->kl);
+    rv_api_json_real(out, "gain", event->gain);
     add_text(out, "prompt", event->prompt);
     add_text(out, "answer", event->answer);
     add_text(out, "correction", event->correction);
