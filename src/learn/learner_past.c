@@ -59,8 +59,11 @@ static bool on_wanted(void *user, const struct rv_store_event *event)
     return false;
 }
 
-/* What was computed from it goes first: a failure in between has lost nothing that is not computed again. */
-static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_tenant *t, int64_t seq,
+/*
+ * What was computed from it goes first: a failure in between has lost nothing that is not computed again. *has_begun
+ * tells whether the log may have less than before, then too.
+ */
+static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_tenant *t, int64_t seq, bool *has_begun,
                                      struct ruvllm_error *err)
 {
     static const enum rv_store_event_kind computed[] = {RV_STORE_EVENT_TICK, RV_STORE_EVENT_DEEP};
@@ -75,6 +78,7 @@ static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_ten
     if (!rc && !wanted.is_feedback)
         rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
                           "event %lld is no feedback: there is nothing to forget", (long long)seq);
+    *has_begun = !rc;
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
         rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
     if (!rc)
@@ -87,6 +91,7 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
 {
     int64_t start = rv_clock_us();
     struct rv_learner_tenant *t;
+    bool has_begun;
     ruvllm_status rc;
 
     *result = (struct rv_learner_result){.seq = seq};
@@ -96,14 +101,12 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
     rc = rv_learner_tenant_begin(learner, tenant, &t, err);
     if (rc)
         return rc;
-    rc = forget_in_store(learner, t, seq, err);
+    rc = forget_in_store(learner, t, seq, &has_begun, err);
     result->commit_us = rv_clock_us() - start;
     start = rv_clock_us();
+    t->is_lost = t->is_lost || has_begun; // from here on the tenant is as the log has it, also after a failure
     if (!rc) {
-        rv_study_unref(t->study); // nothing of it is gone over again; a tick under way finds another study, and ends
-        t->study = NULL;
-        t->is_lost = true; // from here on the tenant is as the log has it
-        rv_learner_study_drop(t);
+        rv_learner_study_drop(t); // nothing of it is gone over again; a tick under way finds another study, and ends
         rc = rv_learner_tenant_read(learner, t, err);
     }
     result->compute_us = rv_clock_us() - start;

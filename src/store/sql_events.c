@@ -313,16 +313,22 @@ ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *ten
                                          enum rv_store_event_kind kind, struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
-    ruvllm_status rc = rv_sql_statement_begin(&s, db, FORGET_LATER, "forget what came of an event", err);
+    ruvllm_status rc = rv_sql_db_begin(db, err);
 
     if (rc)
         return rc;
-    rv_sql_statement_bind_blob(&s, NULL, 0);
-    rv_sql_statement_bind_text(&s, tenant);
-    rv_sql_statement_bind_text(&s, model);
-    rv_sql_statement_bind_int(&s, after);
-    rv_sql_statement_bind_int(&s, kind);
-    return rv_sql_statement_run(&s, err);
+    rc = rv_sql_statement_begin(&s, db, FORGET_LATER, "forget what came of an event", err);
+    if (!rc) {
+        rv_sql_statement_bind_blob(&s, NULL, 0);
+        rv_sql_statement_bind_text(&s, tenant);
+        rv_sql_statement_bind_text(&s, model);
+        rv_sql_statement_bind_int(&s, after);
+        rv_sql_statement_bind_int(&s, kind);
+        rc = rv_sql_statement_run(&s, err);
+    }
+    if (!rc)
+        rc = rv_sql_checkpoints_drop(db, tenant, after, err); // as above
+    return rv_sql_db_end(db, rc, err);
 }
 
 ruvllm_status rv_sql_events_drop(struct rv_store_db *db, int64_t to, struct ruvllm_error *err)

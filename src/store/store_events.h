@@ -34,12 +34,12 @@ RV_CHECKED ruvllm_status rv_store_events_about(struct ruvllm_store *store, const
 /* Removes what an event said and did; its number stays, so that others keep theirs. NOT_FOUND. */
 RV_CHECKED ruvllm_status rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
                                                 struct ruvllm_error *err);
-/* Whether events wait on this machine for the database to come back: then the log is not all there is. */
-bool rv_store_events_are_spooled(struct ruvllm_store *store);
 /* The same for all events of a kind after a number, of one model. */
 RV_CHECKED ruvllm_status rv_store_events_forget_later(struct ruvllm_store *store, const char *tenant, const char *model,
                                                       int64_t after, enum rv_store_event_kind kind,
                                                       struct ruvllm_error *err);
+/* Whether events wait on this machine for the database to come back: then the log is not all there is. */
+bool rv_store_events_are_spooled(struct ruvllm_store *store);
 RV_CHECKED ruvllm_status rv_store_events_stats(struct ruvllm_store *store, struct rv_event_writer_stats *out,
                                                struct ruvllm_error *err);
 

@@ -72,6 +72,11 @@ static void forgetting_an_event_removes_those_it_is_in(void **state)
     expect(store, "acme", "m", 1, "before");
     expect(store, "acme", "n", 0, NULL);
     expect(store, "other", "m", 3, "other");
+    /* What came of an event, too. */
+    assert_ok(rv_store_checkpoints_put(store, "acme", "m", 3, "later", 5, err));
+    assert_ok(rv_store_events_forget_later(store, "acme", "m", 1, RV_STORE_EVENT_TICK, err));
+    expect(store, "acme", "m", 0, NULL);
+    expect(store, "other", "m", 3, "other");
     ruvllm_store_close(store);
 }
 
