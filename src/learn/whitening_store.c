@@ -31,6 +31,22 @@ static void name_model(const char *model, char out[RV_STORE_MODEL_MAX + 1])
     snprintf(out, RV_STORE_MODEL_MAX + 1, "%s.states", model);
 }
 
+/* Numbers that a row can be multiplied by. */
+static bool is_sound(const struct rv_whitening *w)
+{
+    if (!(w->rest >= 0 && w->ridge > 0 && w->radius >= 0) || !isfinite(w->rest + w->ridge + w->radius))
+        return false;
+    for (int32_t i = 0; i < w->n_directions; i++) {
+        if (!(w->variances[i] + w->ridge > 0) || !isfinite(w->variances[i]))
+            return false;
+    }
+    for (size_t i = 0; i < (size_t)w->n_directions * (size_t)w->n_dims; i++) {
+        if (!isfinite(w->directions[i]))
+            return false;
+    }
+    return true;
+}
+
 static ruvllm_status unpack(const char *bytes, size_t len, int32_t n_dims, struct rv_whitening *out,
                             struct ruvllm_error *err)
 {
@@ -56,7 +72,11 @@ static ruvllm_status unpack(const char *bytes, size_t len, int32_t n_dims, struc
     }
     memcpy(out->directions, bytes + sizeof(h), n * sizeof(float));
     memcpy(out->variances, bytes + sizeof(h) + n * sizeof(float), (size_t)h.n_directions * sizeof(float));
-    return RUVLLM_OK;
+    if (is_sound(out))
+        return RUVLLM_OK;
+    rv_whitening_release(out);
+    return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA,
+                        "what the store has about the model's states has numbers that are none");
 }
 
 ruvllm_status rv_whitening_store_load(struct ruvllm_store *store, const char *model, int32_t n_dims,
