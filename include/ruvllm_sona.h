@@ -171,7 +171,7 @@ struct ruvllm_sona_result {
     int64_t commit_us;    // of waiting for the disk
     int32_t samples_used; // tokens of the response; of a deep run: answers
     double loss_before;   // -log p a token of the response, over the 32 likeliest of each
-    double loss_after;    // likewise, by what answers from now on
+    double loss_after;    // likewise, by what answers from now on; NaN where it could not be read once more
     double kl;            // nats a token: how far the response was moved
     int64_t generation;   // of what was learned, that answers from now on
 };

@@ -354,7 +354,11 @@ ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct r
     if (!rc)
         rc = rv_trace_ring_new(&learn->first, FIRST_BYTES, err);
     if (!rc && !atomic_compare_exchange_strong(&engine->learn, &none, learn))
-        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "this engine learns already");
+        rc =
+            rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                         atomic_load(&none->learner)
+                             ? "this engine learns already"
+                             : "learning was begun on this engine before, and is not done or has failed: open it anew");
     if (rc) {
         rv_engine_learn_free(learn);
         return rc;

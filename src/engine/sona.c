@@ -195,6 +195,7 @@ ruvllm_status rv_sona_instant_adapt(struct ruvllm_sona *sona, const char *reques
 {
     struct rv_trace *before = NULL, *after = NULL;
     int64_t start = rv_clock_us();
+    struct ruvllm_error late;
     struct text text;
     ruvllm_status rc = read_text(sona->engine->model, request, response, &text, err);
 
@@ -204,10 +205,9 @@ ruvllm_status rv_sona_instant_adapt(struct ruvllm_sona *sona, const char *reques
     if (!rc)
         rc = judge(sona, before, quality, result, err);
     start = rv_clock_us();
+    /* By now it is learned, and stays so: that it cannot be read once more is told by a number that is none. */
     if (!rc)
-        rc = trace_text(sona, &text, &after, err);
-    if (!rc)
-        result->loss_after = loss_of(after);
+        result->loss_after = trace_text(sona, &text, &after, &late) ? (double)NAN : loss_of(after);
     result->read_us += rv_clock_us() - start;
     rv_trace_unref(before);
     rv_trace_unref(after);
