@@ -11,6 +11,8 @@
 
 enum { MAX_BOUND = 1000000000 };
 
+static const double MAX_WHOLE = 9e15; // of an integer's bound: every one up to there is exact in a double
+
 /* Which types a keyword speaks of; 0: of all. */
 static const struct {
     const char *name;
@@ -233,7 +235,7 @@ static struct rv_schema_number_bounds read_bounds(struct rv_schema_reader *r, yy
     return b;
 }
 
-/* The least (is_min) or the largest integer within a bound, no further out than any integer that is written. */
+/* The least (is_min) or the largest integer within a bound, no further out than any that is written. */
 static int64_t whole_bound(bool has, double bound, bool is_excluded, bool is_min)
 {
     double value = is_min ? ceil(bound) : floor(bound);
@@ -242,11 +244,7 @@ static int64_t whole_bound(bool has, double bound, bool is_excluded, bool is_min
         return is_min ? -RV_SCHEMA_NUMBER_MAX_INT : RV_SCHEMA_NUMBER_MAX_INT;
     if (is_excluded && value == bound)
         value += is_min ? 1 : -1;
-    if (value > 9e15)
-        return (int64_t)9e15 + is_min;
-    if (value < -9e15)
-        return (int64_t)-9e15 - !is_min;
-    return (int64_t)value;
+    return value > MAX_WHOLE ? (int64_t)MAX_WHOLE : value < -MAX_WHOLE ? (int64_t)-MAX_WHOLE : (int64_t)value;
 }
 
 static int32_t write_integer(struct rv_schema_reader *r, const struct rv_schema_number_bounds *b, const char *path)
@@ -255,6 +253,10 @@ static int32_t write_integer(struct rv_schema_reader *r, const struct rv_schema_
 
     if (!b->has_min && !b->has_max)
         return rv_schema_reader_call_json(r, RV_SCHEMA_JSON_INTEGER);
+    if ((b->has_min && b->min >= MAX_WHOLE) || (b->has_max && b->max <= -MAX_WHOLE)) {
+        rv_schema_reader_fail(r, path, "integers beyond 9e15 are not supported");
+        return 0;
+    }
     lo = whole_bound(b->has_min, b->min, b->is_min_excluded, true);
     hi = whole_bound(b->has_max, b->max, b->is_max_excluded, false);
     if (b->has_min && !b->has_max && lo > hi) // beyond what is written without a bound

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_DIGITS = 20, FRACTION = 15, SLACK = 6 };
+enum { MAX_DIGITS = 20, FRACTION = 15, SLACK = 6, EXACT = 15 }; // exact: numbers of so many digits are all different
 
 static int32_t digit(struct rv_syntax *s, char lo, char hi)
 {
@@ -210,16 +210,23 @@ static int32_t unsigned_real(struct rv_syntax *s, uint64_t lo, uint64_t hi, int 
     return ways;
 }
 
-/* The bound in units of 10^-width, rounded into the range. */
+/* Whether `width` digits after the point say the number: what they say is read as that very double. */
+static bool is_said(double number, int width)
+{
+    double unit = pow(10, width);
+
+    return round(number * unit) / unit == number;
+}
+
+/* The bound in units of 10^-width, rounded into the range: never to what is read as a number beyond it. */
 static int64_t scale(double bound, int width, bool is_excluded, bool is_min)
 {
-    double scaled = bound * pow(10, width), near = round(scaled);
-    bool is_exact = fabs(scaled - near) <= 1e-9 * fabs(scaled);
-    int64_t value = is_exact ? (int64_t)near : (int64_t)(is_min ? ceil(scaled) : floor(scaled));
+    double unit = pow(10, width), scaled = bound * unit, inwards = is_min ? 1 : -1;
+    double value = is_said(bound, width) ? round(scaled) : is_min ? ceil(scaled) : floor(scaled);
 
-    if (is_excluded && is_exact)
-        value += is_min ? 1 : -1;
-    return value;
+    while (inwards * (value / unit - bound) < 0 || (is_excluded && value / unit == bound))
+        value += inwards;
+    return (int64_t)value;
 }
 
 /* Digits after the point that say the bound exactly, up to 6. */
@@ -227,14 +234,19 @@ static int n_decimals(double bound)
 {
     int width = 0;
 
-    while (width < 6) {
-        double scaled = bound * pow(10, width);
-
-        if (fabs(scaled - round(scaled)) <= 1e-9 * fabs(scaled))
-            break;
+    while (width < 6 && !is_said(bound, width))
         width++;
-    }
     return width;
+}
+
+/* How near an excluded number we come: three digits more, as long as what is written is not read as that number. */
+static int near_width(int width, double excluded)
+{
+    int most = EXACT;
+
+    for (double power = 1; power <= excluded; power *= 10)
+        most--;
+    return width + 3 < most ? width + 3 : most;
 }
 
 bool rv_schema_number_real(struct rv_syntax *syntax, const struct rv_schema_number_bounds *bounds, int32_t *node)
@@ -246,7 +258,8 @@ bool rv_schema_number_real(struct rv_syntax *syntax, const struct rv_schema_numb
     int32_t ways;
 
     if (bounds->is_min_excluded || bounds->is_max_excluded)
-        width += 3; // how near the excluded number we come
+        width =
+            near_width(width, fmax(bounds->is_min_excluded ? fabs(min) : 0, bounds->is_max_excluded ? fabs(max) : 0));
     lo = scale(min, width, bounds->is_min_excluded, true);
     hi = scale(max, width, bounds->is_max_excluded, false);
     if (lo > hi)

@@ -110,6 +110,8 @@ static void gather_limits(struct object *o, yyjson_val *part, const char *path, 
     o->is_closed |= yyjson_is_false(others) || rest;
     if (others && !yyjson_is_false(others))
         o->others = others;
+    if (names && o->names)
+        rv_schema_reader_fail(o->r, path, "'propertyNames' twice inside 'allOf' is not supported");
     if (names)
         o->names = names;
 }
@@ -179,6 +181,48 @@ static bool gather(struct object *o, yyjson_val *schema)
 }
 
 /* ---- names of further properties ------------------------------------------------------------------------- */
+
+static bool are_strings(yyjson_val *names)
+{
+    yyjson_val *type = yyjson_obj_get(names, "type"), *constant = yyjson_obj_get(names, "const"), *one;
+    yyjson_arr_iter iter = yyjson_arr_iter_with(yyjson_obj_get(names, "enum"));
+
+    if (!yyjson_is_obj(names) || (type && !yyjson_equals_str(type, "string")) || (constant && !yyjson_is_str(constant)))
+        return false;
+    while ((one = yyjson_arr_iter_next(&iter)))
+        if (!yyjson_is_str(one))
+            return false;
+    return true;
+}
+
+/*
+ * What names are said to be is written for those of further properties, where there are no others; every name is a
+ * string, so that much may be said of the others too.
+ */
+static void check_names(struct object *o)
+{
+    static const char *const counted[] = {"type", "minLength", "maxLength", "pattern", "format"};
+    static const char *const listed[] = {"type", "enum", "const"};
+    yyjson_obj_iter iter = yyjson_obj_iter_with(o->names);
+    yyjson_val *key;
+    bool is_list = yyjson_obj_get(o->names, "enum") || yyjson_obj_get(o->names, "const");
+
+    if (!o->names)
+        return;
+    if (!are_strings(o->names))
+        rv_schema_reader_fail(o->r, o->path, "'propertyNames' must describe strings");
+    while ((key = yyjson_obj_iter_next(&iter)) && !o->r->failed) {
+        const char *name = yyjson_get_str(key);
+        bool is_known = rv_schema_reader_is_note(name);
+
+        for (size_t i = 0; i < (is_list ? 3 : 5); i++)
+            is_known |= strcmp(name, is_list ? listed[i] : counted[i]) == 0;
+        if (!is_known)
+            rv_schema_reader_fail(o->r, o->path, "'%.40s' inside 'propertyNames' is not supported", name);
+        else if (o->n > 0 && strcmp(name, "type") != 0 && !rv_schema_reader_is_note(name))
+            rv_schema_reader_fail(o->r, o->path, "'propertyNames' beside 'properties' is not supported");
+    }
+}
 
 /* Names that begin with the same `depth` bytes, sorted: what a name must not become. */
 struct fork {
@@ -331,12 +375,7 @@ static void write_other(struct object *o)
     if (o->is_closed || (!o->others && !is_any))
         return;
     seq = rv_syntax_seq(s);
-    if (names && yyjson_obj_size(names) > 1 && o->n > 0) {
-        rv_schema_reader_fail(o->r, o->path, "'propertyNames' beside 'properties' is not supported");
-    } else if (names && o->n == 0) {
-        if (!yyjson_is_obj(names) ||
-            (yyjson_obj_get(names, "type") && !yyjson_equals_str(yyjson_obj_get(names, "type"), "string")))
-            rv_schema_reader_fail(o->r, o->path, "'propertyNames' must describe strings");
+    if (names && o->n == 0) {
         rv_syntax_add(s, seq,
                       yyjson_obj_get(names, "enum") || yyjson_obj_get(names, "const")
                           ? rv_schema_reader_call(o->r, names, o->path)
@@ -424,6 +463,7 @@ int32_t rv_schema_object_write(struct rv_schema_reader *reader, yyjson_val *sche
         if (!o.properties[i].schema && o.is_closed)
             rv_schema_reader_fail(reader, path, "\"%.40s\" is required, but no such property may be there",
                                   o.properties[i].name);
+    check_names(&o);
     write_pairs(&o);
     write_other(&o);
     if (reader->failed || s->failed)

@@ -163,13 +163,28 @@ static yyjson_val *find_target(const struct rv_schema_reader *r, const char *ref
     return ref[1] == '/' ? yyjson_ptr_getn(r->root, ref + 1, len - 1) : NULL;
 }
 
+/* What stands beside a reference would hold too; following it would drop that. */
+static void check_beside_ref(struct rv_schema_reader *r, yyjson_val *schema, const char *path)
+{
+    yyjson_obj_iter iter = yyjson_obj_iter_with(schema);
+    yyjson_val *key;
+
+    while ((key = yyjson_obj_iter_next(&iter))) {
+        const char *name = yyjson_get_str(key);
+
+        if (strcmp(name, "$ref") != 0 && !rv_schema_reader_is_note(name))
+            rv_schema_reader_fail(r, path, "'%.40s' beside '$ref' is not supported", name);
+    }
+}
+
 yyjson_val *rv_schema_reader_follow(struct rv_schema_reader *reader, yyjson_val *schema, const char *path)
 {
-    for (int i = 0; i < MAX_FOLLOWED; i++) {
+    for (int i = 0; i < MAX_FOLLOWED && !reader->failed; i++) {
         yyjson_val *ref = yyjson_obj_get(schema, "$ref");
 
         if (!ref)
             return schema;
+        check_beside_ref(reader, schema, path);
         schema = yyjson_is_str(ref) ? find_target(reader, yyjson_get_str(ref), yyjson_get_len(ref)) : NULL;
         if (!schema) {
             rv_schema_reader_fail(reader, path,
