@@ -1,4 +1,5 @@
 /* Tools out of bodies: what the engine and the template are told, and what is refused where. */
+#include "base/buf.h"
 #include "support/api_bodies.h"
 #include "support/test.h"
 
@@ -65,6 +66,33 @@ static void calls_and_results_are_handed_to_the_template(void **state)
     rv_api_request_free(r);
 }
 
+/* A conversation is handed on whole or not at all. */
+static void calls_are_counted_not_cut(void **state)
+{
+    static const char call[] = "{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}";
+    struct rv_buf body;
+
+    (void)state;
+    for (int n = 128; n <= 129; n++) {
+        rv_buf_init(&body, 1 << 20);
+        rv_buf_add_str(&body, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[");
+        for (int i = 0; i < n; i++)
+            rv_buf_addf(&body, "%s%s", i ? "," : "", call);
+        rv_buf_add_str(&body, "]}]}");
+        if (n == 128) {
+            struct rv_api_request *r;
+            struct rv_api_error err;
+
+            assert_int_equal(rv_api_request_parse(RV_API_CHAT, body.data, body.len, &r, &err), RUVLLM_OK);
+            assert_true(r->conversation_len > 128 * 40);
+            rv_api_request_free(r);
+        } else {
+            body_refused(RV_API_CHAT, body.data, "messages[0].tool_calls");
+        }
+        rv_buf_release(&body);
+    }
+}
+
 static void what_is_wrong_is_named(void **state)
 {
     (void)state;
@@ -101,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_become_the_engines_parameters),
+        cmocka_unit_test(calls_are_counted_not_cut),
         cmocka_unit_test(calls_and_results_are_handed_to_the_template),
         cmocka_unit_test(what_is_wrong_is_named),
     };

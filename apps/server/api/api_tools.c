@@ -181,7 +181,10 @@ static void add_calls(struct builder *b, yyjson_mut_val *message, yyjson_val *ca
     yyjson_mut_val *list = yyjson_mut_arr(b->doc);
     char path[RV_API_PATH_SIZE];
 
-    for (size_t i = 0; i < yyjson_arr_size(calls) && i < MAX_CALLS && !b->reader->failed; i++) {
+    snprintf(path, sizeof(path), "messages[%zu].tool_calls", index);
+    if (yyjson_arr_size(calls) > MAX_CALLS)
+        rv_api_fields_fail(b->reader, path, "invalid_value", "'%s' has more than %d calls", path, MAX_CALLS);
+    for (size_t i = 0; i < yyjson_arr_size(calls) && !b->reader->failed; i++) {
         snprintf(path, sizeof(path), "messages[%zu].tool_calls[%zu]", index, i);
         yyjson_mut_arr_append(list, copy_call(b, yyjson_arr_get(calls, i), path));
     }
