@@ -81,6 +81,8 @@ static double step_time(const struct rv_speculate_clock *clock, int32_t n_rows)
 {
     int32_t below = n_rows, above = n_rows;
 
+    if (n_rows > RV_SPECULATE_MAX_ROWS)
+        return 0; // those are not measured
     while (below > 0 && clock->us[below] <= 0)
         below--;
     while (above <= RV_SPECULATE_MAX_ROWS && clock->us[above] <= 0)
