@@ -311,10 +311,12 @@ ruvllm_status rv_sqlite_db_settle(struct rv_store_db *db, int32_t busy_timeout_m
 
     /*
      * 512 KiB of pages: rows are found by key or written at the end, and a server's memory should not grow for them.
-     * Not before the log is there: it reads the schema, which somebody else may just be making.
+     * What is forgotten is overwritten, also where SQLite was built not to. Not before the log is there: it reads the
+     * schema, which somebody else may just be making.
      */
     if (!rc)
-        rc = run(db, "PRAGMA synchronous=FULL; PRAGMA cache_size=-512", "prepare the connection", err);
+        rc = run(db, "PRAGMA synchronous=FULL; PRAGMA cache_size=-512; PRAGMA secure_delete=ON",
+                 "prepare the connection", err);
     if (rc)
         return rc;
     code = sqlite3_db_config(rv_sqlite_db_of(db)->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
