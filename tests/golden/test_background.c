@@ -2,65 +2,19 @@
  * The background loop in an engine, from outside: votes are gone over again, what came of it outlives a restart to the
  * bit and can be taken back, and votes that become all alike pause learning.
  */
-#include "ruvllm_learn.h"
+#include "golden/learn_bed.h"
 
-#include "support/test.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CONTEXT = 256, N_ANSWER = 32, N_LOGPROBS = 3 };
-
-static const char *const MODEL = "models/stories260K.gguf";
 static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house";
-
-static ruvllm_engine *open_engine(ruvllm_store *store)
-{
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-    struct ruvllm_model_params model = ruvllm_model_params_default();
-    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
-    ruvllm_engine *engine;
-
-    test_need_file(test_data(MODEL));
-    model.max_context = CONTEXT;
-    model.n_threads = 1;
-    params.model = &model;
-    learn.store = store;
-    assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
-    assert_ok(ruvllm_engine_learn(engine, &learn, err));
-    return engine;
-}
 
 static struct ruvllm_response *ask(ruvllm_engine *engine, float temperature, uint64_t seed, uint64_t *id)
 {
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    struct ruvllm_input input = {.struct_size = sizeof(input), .text = TEXT, .text_len = strlen(TEXT)};
-    struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = "anna"};
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
-
-    params.temperature = temperature;
-    params.max_tokens = N_ANSWER;
-    params.repetition_penalty = 1;
-    params.top_p = 1;
-    params.n_logprobs = N_LOGPROBS;
-    params.ignore_eos = true;
-    params.has_seed = true;
-    params.seed = seed;
-    assert_ok(ruvllm_engine_submit(engine, &request, id, err));
-    do {
-        assert_ok(ruvllm_engine_next_event(engine, *id, -1, &event, err));
-    } while (event.type != RUVLLM_EVENT_DONE);
-    return event.response;
-}
-
-static bool same(const struct ruvllm_response *a, const struct ruvllm_response *b)
-{
-    return a->n_tokens == b->n_tokens && memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0 &&
-           memcmp(a->logprobs, b->logprobs, a->n_tokens * a->logprobs_per_token * sizeof(*a->logprobs)) == 0;
+    return learn_bed_ask(engine,
+                         &(struct learn_bed_question){
+                             .tenant = "anna", .temperature = temperature, .seed = seed, .n_tokens = 32, .text = TEXT},
+                         id);
 }
 
 static struct ruvllm_learned_info info_of(ruvllm_engine *engine)
@@ -112,8 +66,8 @@ static void ticks_come_and_outlive_a_restart_to_the_bit(void **state)
 
     (void)state;
     (void)unlink(path);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     base = ask(engine, 0, 1, &id);
     for (int i = 0; i < 8 && info_of(engine).n_ticks == 0; i++) {
         vote(engine, 8, (uint64_t)i * 100 + 1);
@@ -124,18 +78,18 @@ static void ticks_come_and_outlive_a_restart_to_the_bit(void **state)
     before = ask(engine, 0, 1, &id);
     ruvllm_engine_close(engine);
     ruvllm_store_close(store);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     later = info_of(engine);
     assert_true(later.generation >= info.generation && later.n_ticks >= info.n_ticks);
     /* A tick may have come after the question: the generation that answered it is asked again. */
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", before->learned_generation, &result, err));
     after = ask(engine, 0, 1, &id);
-    assert_true(same(before, after));
+    assert_true(learn_bed_same(before, after));
     ruvllm_response_free(after);
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 0, &result, err));
     after = ask(engine, 0, 1, &id);
-    assert_true(same(base, after));
+    assert_true(learn_bed_same(base, after));
     ruvllm_response_free(after);
     ruvllm_response_free(before);
     ruvllm_response_free(base);
@@ -155,8 +109,8 @@ static void votes_that_become_all_alike_pause_learning(void **state)
 
     (void)state;
     (void)unlink(path);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     vote(engine, 30, 1);
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     for (; n < 60 && info_of(engine).n_paused == 0; n++) {
@@ -170,7 +124,7 @@ static void votes_that_become_all_alike_pause_learning(void **state)
     assert_int_equal(info.n_paused, 64);
     assert_true(info.n_votes < 30 + n); // the flood's own are not in it
     ruvllm_engine_close(engine);
-    engine = open_engine(store); // and that outlives a restart too
+    engine = learn_bed_open_with(store); // and that outlives a restart too
     assert_int_equal(info_of(engine).n_paused, 64);
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 0, &result, err));
     assert_int_equal(info_of(engine).n_paused, 0); // who goes back by hand goes on

@@ -147,7 +147,7 @@ static void what_a_tenant_said_becomes_a_generation(void **state)
     teach("anna", N_LESSONS);
     before = ask("anna", TEXT, NULL);
     assert_int_equal(before->learned_generation, N_LESSONS);
-    report = train("anna", 4, 0.5f);
+    report = train("anna", TEST_WATCHED(2, 4), 0.5f);
     assert_true(report.train.was_written && report.generation == N_LESSONS + 1 && report.sequence == N_LESSONS + 1);
     assert_true(report.n_corrections == 9 && report.n_votes == 3 && report.n_pairs == 2 && report.n_unused == 0);
     assert_true(report.train.held_out_after < report.train.held_out_before);
@@ -343,5 +343,7 @@ int main(void)
     };
 
     test_need_data();
-    return cmocka_run_group_tests(tests, setup, teardown);
+    /* The threads of the others are the same. */
+    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(2, sizeof(tests) / sizeof(tests[0])), setup,
+                                   teardown);
 }

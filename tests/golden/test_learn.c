@@ -2,70 +2,18 @@
  * Votes in an engine, from outside: they change the next answer of their tenant and of nobody else, at once, without
  * touching a cache; they can be taken back to the bit; with a store they are there after a restart, to the bit.
  */
-#include "ruvllm_learn.h"
-
-#include "support/test.h"
+#include "golden/learn_bed.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { CONTEXT = 256, N_ANSWER = 24, N_LOGPROBS = 5 };
-
-static const char *const MODEL = "models/stories260K.gguf";
-static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
-                                "with her mother and her old dog. One day she went out to play and saw a";
-
-static ruvllm_engine *open_engine(ruvllm_store *store)
-{
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-    struct ruvllm_model_params model = ruvllm_model_params_default();
-    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
-    ruvllm_engine *engine;
-
-    test_need_file(test_data(MODEL));
-    model.max_context = CONTEXT;
-    model.n_threads = 1;
-    params.model = &model;
-    learn.store = store;
-    assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
-    assert_ok(ruvllm_engine_learn(engine, &learn, err));
-    return engine;
-}
 
 /* An answer with what it was drawn from. *id is the request's. */
 static struct ruvllm_response *ask(ruvllm_engine *engine, const char *tenant, float temperature, uint64_t seed,
                                    uint64_t *id)
 {
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    struct ruvllm_input input = {.struct_size = sizeof(input), .text = TEXT, .text_len = strlen(TEXT)};
-    struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
-    uint64_t mine;
-
-    params.temperature = temperature;
-    params.max_tokens = N_ANSWER;
-    params.repetition_penalty = 1;
-    params.top_p = 1;
-    params.n_logprobs = N_LOGPROBS;
-    params.ignore_eos = true;
-    params.has_seed = true;
-    params.seed = seed;
-    id = id ? id : &mine;
-    assert_ok(ruvllm_engine_submit(engine, &request, id, err));
-    do {
-        assert_ok(ruvllm_engine_next_event(engine, *id, -1, &event, err));
-    } while (event.type != RUVLLM_EVENT_DONE);
-    return event.response;
-}
-
-static bool same(const struct ruvllm_response *a, const struct ruvllm_response *b)
-{
-    return a->n_tokens == b->n_tokens && memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0 &&
-           memcmp(a->logprobs, b->logprobs, a->n_tokens * a->logprobs_per_token * sizeof(*a->logprobs)) == 0;
+    return learn_bed_ask(engine,
+                         &(struct learn_bed_question){.tenant = tenant, .temperature = temperature, .seed = seed}, id);
 }
 
 /* Mean log-probability of an answer's tokens. */
@@ -95,25 +43,25 @@ static int64_t teach(ruvllm_engine *engine, const char *tenant, double score, in
 
 static void a_vote_changes_the_next_answer_of_its_tenant_alone(void **state)
 {
-    ruvllm_engine *engine = open_engine(NULL);
+    ruvllm_engine *engine = learn_bed_open_with(NULL);
     struct ruvllm_response *before = ask(engine, "anna", 0, 1, NULL), *other = ask(engine, "bert", 0, 1, NULL), *after;
     bool changed = false;
 
     (void)state;
     assert_int_equal(before->learned_generation, 0);
-    assert_true(same(before, other));
+    assert_true(learn_bed_same(before, other));
     for (int i = 1; i <= 8 && !changed; i++) {
         assert_int_equal(teach(engine, "anna", 0, 1), i);
         after = ask(engine, "anna", 0, 1, NULL);
         assert_int_equal(after->learned_generation, i);
-        assert_false(same(before, after)); // at once, in what it is drawn from
-        changed = memcmp(before->tokens, after->tokens, N_ANSWER * sizeof(int32_t)) != 0;
+        assert_false(learn_bed_same(before, after)); // at once, in what it is drawn from
+        changed = memcmp(before->tokens, after->tokens, before->n_tokens * sizeof(int32_t)) != 0;
         assert_true(after->cached_tokens > 0); // nothing below the head changed
         ruvllm_response_free(after);
     }
     assert_true(changed); // and soon in what it says
     after = ask(engine, "bert", 0, 1, NULL);
-    assert_true(same(other, after));
+    assert_true(learn_bed_same(other, after));
     ruvllm_response_free(after);
     ruvllm_response_free(before);
     ruvllm_response_free(other);
@@ -123,7 +71,7 @@ static void a_vote_changes_the_next_answer_of_its_tenant_alone(void **state)
 /* The same seed draws the same tokens as long as they are likely enough, so the answer's own likelihood is compared. */
 static void a_good_vote_makes_the_answer_likelier(void **state)
 {
-    ruvllm_engine *engine = open_engine(NULL);
+    ruvllm_engine *engine = learn_bed_open_with(NULL);
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
     struct ruvllm_response *before, *after;
     uint64_t id;
@@ -132,7 +80,7 @@ static void a_good_vote_makes_the_answer_likelier(void **state)
     before = ask(engine, "anna", 0, 1, &id);
     assert_ok(ruvllm_engine_feedback(engine, "anna", id, 1, &result, err));
     after = ask(engine, "anna", 0, 1, NULL);
-    assert_memory_equal(before->tokens, after->tokens, N_ANSWER * sizeof(int32_t));
+    assert_memory_equal(before->tokens, after->tokens, before->n_tokens * sizeof(int32_t));
     assert_true(likelihood(after) > likelihood(before));
     ruvllm_response_free(before);
     ruvllm_response_free(after);
@@ -141,7 +89,7 @@ static void a_good_vote_makes_the_answer_likelier(void **state)
 
 static void going_back_restores_every_bit(void **state)
 {
-    ruvllm_engine *engine = open_engine(NULL);
+    ruvllm_engine *engine = learn_bed_open_with(NULL);
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
     struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
     struct ruvllm_response *base = ask(engine, "anna", 0, 1, NULL), *third, *again;
@@ -162,11 +110,11 @@ static void going_back_restores_every_bit(void **state)
     assert_true(info.generation == 0 && info.n_votes == 0 && info.oldest_generation == 0 && info.spent_kl == 0);
     assert_true(result.compute_us < 100000);
     again = ask(engine, "anna", 0, 1, NULL);
-    assert_true(same(third, again));
+    assert_true(learn_bed_same(third, again));
     ruvllm_response_free(again);
     assert_int_equal(ruvllm_engine_learn_rollback(engine, "anna", 0, &result, &err), RUVLLM_OK);
     again = ask(engine, "anna", 0, 1, NULL);
-    assert_true(same(base, again));
+    assert_true(learn_bed_same(base, again));
     assert_int_equal(ruvllm_engine_learn_rollback(engine, "anna", 99, &result, &err), RUVLLM_NOT_FOUND);
     assert_int_equal(ruvllm_engine_learn_rollback(engine, "anna", -1, &result, &err), RUVLLM_NOT_FOUND);
     ruvllm_response_free(again);
@@ -185,24 +133,24 @@ static void a_restart_forgets_nothing(void **state)
 
     (void)state;
     (void)unlink(path);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     assert_int_equal(teach(engine, "anna", 0, 3), 3);
     rolled = ask(engine, "anna", 0, 1, NULL);
     assert_int_equal(teach(engine, "anna", 1, 2), 5);
     before = ask(engine, "anna", 0, 1, NULL);
     ruvllm_engine_close(engine);
     ruvllm_store_close(store);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     after = ask(engine, "anna", 0, 1, NULL);
     assert_int_equal(after->learned_generation, 5);
-    assert_true(same(before, after));
+    assert_true(learn_bed_same(before, after));
     ruvllm_response_free(after);
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 3, &result, err));
     assert_int_equal(result.sequence, 6);
     after = ask(engine, "anna", 0, 1, NULL);
-    assert_true(same(rolled, after));
+    assert_true(learn_bed_same(rolled, after));
     ruvllm_response_free(after);
     ruvllm_response_free(before);
     ruvllm_response_free(rolled);
@@ -213,7 +161,7 @@ static void a_restart_forgets_nothing(void **state)
 
 static void what_is_no_vote_is_refused(void **state)
 {
-    ruvllm_engine *engine = open_engine(NULL);
+    ruvllm_engine *engine = learn_bed_open_with(NULL);
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
     static const double bad[] = {-0.1, 1.1, INFINITY, -INFINITY, NAN};
     struct ruvllm_error err;
@@ -231,10 +179,33 @@ static void what_is_no_vote_is_refused(void **state)
     ruvllm_engine_close(engine);
 }
 
+static bool give_up(void *user, float share)
+{
+    (void)user;
+    (void)share;
+    return false;
+}
+
+static void an_engine_that_gave_up_does_not_learn_and_says_so(void **state)
+{
+    ruvllm_engine *engine = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
+    struct ruvllm_error failure;
+
+    (void)state;
+    params.on_progress = give_up;
+    assert_fails(ruvllm_engine_learn(engine, &params, &failure), RUVLLM_CANCELLED, failure, "given up");
+    assert_fails(ruvllm_engine_learned(engine, "anna", &info, &failure), RUVLLM_INVALID, failure, "does not learn");
+    assert_fails(ruvllm_engine_learn(engine, NULL, &failure), RUVLLM_INVALID, failure, "open it anew");
+    ruvllm_response_free(ask(engine, "anna", 0, 1, NULL)); // it answers as ever
+    ruvllm_engine_close(engine);
+}
+
 /* Floods of one score come to nothing: the tenant's mean goes there. */
 static void equal_votes_lose_their_weight(void **state)
 {
-    ruvllm_engine *engine = open_engine(NULL);
+    ruvllm_engine *engine = learn_bed_open_with(NULL);
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
     double first = 0;
 
@@ -259,6 +230,7 @@ int main(void)
         cmocka_unit_test(going_back_restores_every_bit),
         cmocka_unit_test(a_restart_forgets_nothing),
         cmocka_unit_test(what_is_no_vote_is_refused),
+        cmocka_unit_test(an_engine_that_gave_up_does_not_learn_and_says_so),
         cmocka_unit_test(equal_votes_lose_their_weight),
     };
 

@@ -4,78 +4,23 @@
  */
 #include "ruvllm_learn_log.h"
 
-#include "support/test.h"
+#include "golden/learn_bed.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { CONTEXT = 256, N_ANSWER = 24, N_LOGPROBS = 5, MAX_EVENTS = 16 };
-
-static const char *const MODEL = "models/stories260K.gguf";
-static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
-                                "with her mother and her old dog. One day she went out to play and saw a";
-
-static ruvllm_engine *open_engine(ruvllm_store *store)
-{
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-    struct ruvllm_model_params model = ruvllm_model_params_default();
-    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
-    ruvllm_engine *engine;
-
-    test_need_file(test_data(MODEL));
-    model.max_context = CONTEXT;
-    model.n_threads = 1;
-    params.model = &model;
-    learn.store = store;
-    assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
-    assert_ok(ruvllm_engine_learn(engine, &learn, err));
-    return engine;
-}
-
-static ruvllm_store *open_store(const char *path)
-{
-    ruvllm_store *store;
-
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
-    return store;
-}
+enum { MAX_EVENTS = 16 };
 
 static struct ruvllm_response *ask(ruvllm_engine *engine, const char *tenant, const char *adapter, uint64_t *id)
 {
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    struct ruvllm_input input = {.struct_size = sizeof(input), .text = TEXT, .text_len = strlen(TEXT)};
-    struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant, .adapter = adapter};
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
-    uint64_t mine;
-
-    params.temperature = 0;
-    params.max_tokens = N_ANSWER;
-    params.repetition_penalty = 1;
-    params.n_logprobs = N_LOGPROBS;
-    params.ignore_eos = true;
-    id = id ? id : &mine;
-    assert_ok(ruvllm_engine_submit(engine, &request, id, err));
-    do {
-        assert_ok(ruvllm_engine_next_event(engine, *id, -1, &event, err));
-    } while (event.type != RUVLLM_EVENT_DONE);
-    return event.response;
-}
-
-static bool same(const struct ruvllm_response *a, const struct ruvllm_response *b)
-{
-    return a->n_tokens == b->n_tokens && memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0 &&
-           memcmp(a->logprobs, b->logprobs, a->n_tokens * a->logprobs_per_token * sizeof(*a->logprobs)) == 0;
+    return learn_bed_ask(engine, &(struct learn_bed_question){.tenant = tenant, .adapter = adapter}, id);
 }
 
 /* Whether the tenant's answer is now this one, digit by digit. */
 static bool answers(ruvllm_engine *engine, const struct ruvllm_response *expected)
 {
     struct ruvllm_response *now = ask(engine, "anna", NULL, NULL);
-    bool is_same = same(now, expected);
+    bool is_same = learn_bed_same(now, expected);
 
     ruvllm_response_free(now);
     return is_same;
@@ -117,8 +62,8 @@ static struct list history(ruvllm_engine *engine, const char *tenant)
 
 static void what_was_said_is_listed_with_what_came_of_it(void **state)
 {
-    ruvllm_store *store = open_store(test_temp_path(".db"));
-    ruvllm_engine *engine = open_engine(store);
+    ruvllm_store *store = learn_bed_open_store(test_temp_path(".db"));
+    ruvllm_engine *engine = learn_bed_open_with(store);
     struct list list;
     int64_t next = 0;
 
@@ -147,11 +92,30 @@ static void what_was_said_is_listed_with_what_came_of_it(void **state)
     ruvllm_store_close(store);
 }
 
+/* What was not judged by a number has none. */
+static void corrections_and_returns_have_no_score(void **state)
+{
+    ruvllm_store *store = learn_bed_open_store(test_temp_path(".db"));
+    ruvllm_engine *engine = learn_bed_open_with(store);
+    struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .correction = " cat."};
+    struct list list;
+
+    (void)state;
+    ruvllm_response_free(ask(engine, "anna", NULL, &feedback.id));
+    assert_ok(ruvllm_engine_give_feedback(engine, "anna", &feedback, NULL, err));
+    assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 0, NULL, err));
+    list = history(engine, "anna");
+    assert_true(list.n == 2 && list.events[1].kind == RUVLLM_LEARNED_CORRECTION);
+    assert_true(isnan(list.events[0].score) && isnan(list.events[1].score));
+    ruvllm_engine_close(engine);
+    ruvllm_store_close(store);
+}
+
 /* The mean of log p of the answer's tokens rises by about what is told; the estimate is of first order. */
 static void the_gain_that_is_told_is_about_what_is_measured(void **state)
 {
-    ruvllm_store *store = open_store(test_temp_path(".db"));
-    ruvllm_engine *engine = open_engine(store);
+    ruvllm_store *store = learn_bed_open_store(test_temp_path(".db"));
+    ruvllm_engine *engine = learn_bed_open_with(store);
     struct ruvllm_response *before, *after;
     double measured = 0, told;
     uint64_t id;
@@ -160,11 +124,11 @@ static void the_gain_that_is_told_is_about_what_is_measured(void **state)
     before = ask(engine, "anna", NULL, &id);
     assert_ok(ruvllm_engine_feedback(engine, "anna", id, 1, NULL, err));
     after = ask(engine, "anna", NULL, NULL);
-    assert_memory_equal(before->tokens, after->tokens, N_ANSWER * sizeof(int32_t));
-    for (size_t i = 0; i < N_ANSWER; i++)
+    assert_memory_equal(before->tokens, after->tokens, before->n_tokens * sizeof(int32_t));
+    for (size_t i = 0; i < before->n_tokens; i++)
         measured += (double)(after->logprobs[i * after->logprobs_per_token].logprob -
                              before->logprobs[i * before->logprobs_per_token].logprob) /
-                    N_ANSWER;
+                    (double)before->n_tokens;
     told = history(engine, "anna").events[0].gain;
     if (!(told > measured / 2 && told < measured * 2))
         fail_msg("told %g, measured %g", told, measured);
@@ -177,8 +141,8 @@ static void the_gain_that_is_told_is_about_what_is_measured(void **state)
 static void while_paused_nothing_is_learned_also_after_a_restart(void **state)
 {
     const char *path = test_temp_path(".db");
-    ruvllm_store *store = open_store(path);
-    ruvllm_engine *engine = open_engine(store);
+    ruvllm_store *store = learn_bed_open_store(path);
+    ruvllm_engine *engine = learn_bed_open_with(store);
     struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
     struct ruvllm_error failure = {0};
     struct ruvllm_response *taught;
@@ -193,8 +157,8 @@ static void while_paused_nothing_is_learned_also_after_a_restart(void **state)
     vote(engine, "bert", 0); // nobody else is
     ruvllm_engine_close(engine);
     ruvllm_store_close(store);
-    store = open_store(path);
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     assert_ok(ruvllm_engine_learned(engine, "anna", &info, err));
     assert_true(info.is_paused && info.generation == 1);
     assert_true(answers(engine, taught));
@@ -213,8 +177,8 @@ static void while_paused_nothing_is_learned_also_after_a_restart(void **state)
 static void what_is_forgotten_was_never_said(void **state)
 {
     const char *path = test_temp_path(".db");
-    ruvllm_store *store = open_store(path);
-    ruvllm_engine *engine = open_engine(store);
+    ruvllm_store *store = learn_bed_open_store(path);
+    ruvllm_engine *engine = learn_bed_open_with(store);
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
     struct ruvllm_error failure = {0};
     struct ruvllm_response *states[4], *without;
@@ -240,11 +204,11 @@ static void what_is_forgotten_was_never_said(void **state)
     assert_ok(ruvllm_engine_learn_forget(engine, "anna", 1, &result, err));
     without = ask(engine, "anna", NULL, NULL);
     assert_int_equal(without->learned_generation, 3);
-    assert_false(same(without, states[2]) || same(without, states[0]));
+    assert_false(learn_bed_same(without, states[2]) || learn_bed_same(without, states[0]));
     ruvllm_engine_close(engine);
     ruvllm_store_close(store);
-    store = open_store(path);
-    engine = open_engine(store);
+    store = learn_bed_open_store(path);
+    engine = learn_bed_open_with(store);
     assert_true(answers(engine, without));
     list = history(engine, "anna");
     assert_true(list.n == 3 && list.events[0].is_forgotten && !list.events[1].is_forgotten);
@@ -272,7 +236,7 @@ static void what_is_forgotten_was_never_said(void **state)
 static void what_was_learned_goes_along_as_a_file(void **state)
 {
     const char *path = test_temp_path(".gguf");
-    ruvllm_engine *engine = open_engine(NULL), *other;
+    ruvllm_engine *engine = learn_bed_open_with(NULL), *other;
     struct ruvllm_error failure = {0};
     struct ruvllm_response *taught, *loaded;
     int64_t generation;
@@ -288,10 +252,10 @@ static void what_was_learned_goes_along_as_a_file(void **state)
                  failure, "nothing was learned");
     assert_fails(ruvllm_engine_learn_export(engine, "anna", path, RUVLLM_ADAPTER_PEFT, &failure), RUVLLM_UNSUPPORTED,
                  failure, "cannot export");
-    other = open_engine(NULL);
+    other = learn_bed_open_with(NULL);
     assert_ok(ruvllm_engine_adapter_load(other, "learned", path, -1, &generation, err));
     loaded = ask(other, "carl", "learned", NULL);
-    assert_true(same(taught, loaded));
+    assert_true(learn_bed_same(taught, loaded));
     ruvllm_response_free(taught);
     ruvllm_response_free(loaded);
     ruvllm_engine_close(other);
@@ -300,7 +264,7 @@ static void what_was_learned_goes_along_as_a_file(void **state)
 
 static void without_a_store_there_is_no_log(void **state)
 {
-    ruvllm_engine *engine = open_engine(NULL);
+    ruvllm_engine *engine = learn_bed_open_with(NULL);
     struct ruvllm_error failure = {0};
     struct list list = {.n = 0};
     uint64_t id;
@@ -321,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_said_is_listed_with_what_came_of_it),
+        cmocka_unit_test(corrections_and_returns_have_no_score),
         cmocka_unit_test(the_gain_that_is_told_is_about_what_is_measured),
         cmocka_unit_test(while_paused_nothing_is_learned_also_after_a_restart),
         cmocka_unit_test(what_is_forgotten_was_never_said),

@@ -2,74 +2,32 @@
  * Corrections and pairs in an engine, from outside: asked the same again the model says what it was told, its tenant
  * alone; they can be taken back to the bit; with a store they are there after a restart, to the bit.
  */
-#include "ruvllm_learn.h"
+#include "golden/learn_bed.h"
 
-#include "support/test.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { CONTEXT = 256, N_ANSWER = 32, N_LOGPROBS = 5 };
-
-static const char *const MODEL = "models/stories260K.gguf";
-static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
-                                "with her mother and her old dog. One day she went out to play and saw a";
 static const char *const TOLD = " red boat on the lake. It was called Zorbin.";
 
+/* Texts are read in several pieces. */
 static ruvllm_engine *open_engine(ruvllm_store *store)
 {
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-    struct ruvllm_model_params model = ruvllm_model_params_default();
-    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
-    ruvllm_engine *engine;
-
-    test_need_file(test_data(MODEL));
-    model.max_context = CONTEXT;
-    model.n_threads = 1;
-    params.model = &model;
-    params.prefill_tokens = 16; // so that texts are read in several pieces
-    learn.store = store;
-    assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
-    assert_ok(ruvllm_engine_learn(engine, &learn, err));
-    return engine;
+    return learn_bed_open(&(struct learn_bed_wishes){.store = store, .prefill_tokens = 16});
 }
 
-static struct ruvllm_response *ask_for(ruvllm_engine *engine, const char *tenant, const char *text, float temperature,
-                                       uint64_t *id)
+static struct ruvllm_response *ask_at(ruvllm_engine *engine, const char *tenant, float temperature, uint64_t *id)
 {
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    struct ruvllm_input input = {.struct_size = sizeof(input), .text = text, .text_len = strlen(text)};
-    struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
-    uint64_t mine;
-
-    params.temperature = temperature;
-    params.max_tokens = N_ANSWER;
-    params.repetition_penalty = 1;
-    params.top_p = 0.95f;
-    params.n_logprobs = N_LOGPROBS;
-    params.has_seed = true;
-    params.seed = 1;
-    id = id ? id : &mine;
-    assert_ok(ruvllm_engine_submit(engine, &request, id, err));
-    do {
-        assert_ok(ruvllm_engine_next_event(engine, *id, -1, &event, err));
-    } while (event.type != RUVLLM_EVENT_DONE);
-    return event.response;
+    return learn_bed_ask(
+        engine,
+        &(struct learn_bed_question){
+            .tenant = tenant, .temperature = temperature, .top_p = 0.95f, .seed = 1, .n_tokens = 32, .may_end = true},
+        id);
 }
 
 static struct ruvllm_response *ask(ruvllm_engine *engine, const char *tenant, uint64_t *id)
 {
-    return ask_for(engine, tenant, TEXT, 0, id);
-}
-
-static bool same(const struct ruvllm_response *a, const struct ruvllm_response *b)
-{
-    return a->n_tokens == b->n_tokens && memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0 &&
-           memcmp(a->logprobs, b->logprobs, a->n_tokens * a->logprobs_per_token * sizeof(*a->logprobs)) == 0;
+    return ask_at(engine, tenant, 0, id);
 }
 
 /* Asks and says what it should have been; the generation that comes of it. */
@@ -99,11 +57,11 @@ static void a_correction_is_said_the_next_time_to_its_tenant_alone(void **state)
     assert_int_equal(after->learned_generation, 1);
     assert_true(after->cached_tokens > 0);
     ruvllm_response_free(after);
-    after = ask_for(engine, "anna", TEXT, 0.7f, NULL); // drawn, too
+    after = ask_at(engine, "anna", 0.7f, NULL); // drawn, too
     assert_string_equal(after->text, TOLD);
     ruvllm_response_free(after);
     after = ask(engine, "bert", NULL);
-    assert_true(same(other, after));
+    assert_true(learn_bed_same(other, after));
     ruvllm_response_free(after);
     assert_ok(ruvllm_engine_learned(engine, "anna", &info, err));
     assert_true(info.n_votes == 0 && info.n_lessons == 1 && info.n_keys > 0);
@@ -127,7 +85,7 @@ static void a_correction_is_taken_back_to_the_bit_and_outlives_a_restart(void **
 
     (void)state;
     (void)unlink(path);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
+    store = learn_bed_open_store(path);
     engine = open_engine(store);
     base = ask(engine, "anna", NULL);
     assert_int_equal(correct(engine, "anna", TOLD), 1);
@@ -135,19 +93,19 @@ static void a_correction_is_taken_back_to_the_bit_and_outlives_a_restart(void **
     assert_string_equal(taught->text, TOLD);
     ruvllm_engine_close(engine);
     ruvllm_store_close(store);
-    assert_ok(ruvllm_store_open(&store, path, NULL, err));
+    store = learn_bed_open_store(path);
     engine = open_engine(store);
     after = ask(engine, "anna", NULL);
     assert_int_equal(after->learned_generation, 1);
-    assert_true(same(taught, after));
+    assert_true(learn_bed_same(taught, after));
     ruvllm_response_free(after);
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 0, &result, err));
     after = ask(engine, "anna", NULL);
-    assert_true(same(base, after));
+    assert_true(learn_bed_same(base, after));
     ruvllm_response_free(after);
     assert_ok(ruvllm_engine_learn_rollback(engine, "anna", 1, &result, err));
     after = ask(engine, "anna", NULL);
-    assert_true(same(taught, after));
+    assert_true(learn_bed_same(taught, after));
     ruvllm_response_free(after);
     ruvllm_response_free(taught);
     ruvllm_response_free(base);

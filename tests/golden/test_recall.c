@@ -1,7 +1,7 @@
 /* Judged answers are found again by a new question that is like theirs: by their tenant, also after a restart. */
 #include "ruvllm_sona.h"
 
-#include "support/test.h"
+#include "golden/learn_bed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,26 +10,8 @@
 
 enum { N_EACH = 12 };
 
-static const char *const MODEL = "models/stories260K.gguf";
 static const char *const ANIMALS[] = {"bear", "rabbit", "bird", "cat", "dog", "frog", "fox", "mouse", "duck", "fish"};
 static const char *const NAMES[] = {"Lily", "Tom", "Ben", "Mia", "Sara", "Max", "Sam", "Anna", "Tim", "Lucy"};
-
-static ruvllm_engine *open_engine(ruvllm_store *store)
-{
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-    struct ruvllm_model_params model = ruvllm_model_params_default();
-    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
-    ruvllm_engine *engine;
-
-    test_need_file(test_data(MODEL));
-    model.max_context = 256;
-    model.n_threads = 1;
-    params.model = &model;
-    learn.store = store;
-    assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
-    assert_ok(ruvllm_engine_learn(engine, &learn, err));
-    return engine;
-}
 
 /* Questions of two kinds: about an animal, or about two children. */
 static struct ruvllm_input question(int kind, int i, char *text, size_t size)
@@ -49,20 +31,12 @@ static struct ruvllm_input question(int kind, int i, char *text, size_t size)
 static void ask_and_judge(ruvllm_engine *engine, const char *tenant, int kind, int i, double score)
 {
     struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
     char text[256];
-    struct ruvllm_input input = question(kind, i, text, sizeof(text));
-    struct ruvllm_request request = {
-        .struct_size = sizeof(request), .input = &input, .params = &params, .tenant = tenant};
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
     uint64_t id;
 
-    params.max_tokens = 8;
-    assert_ok(ruvllm_engine_submit(engine, &request, &id, err));
-    do {
-        assert_ok(ruvllm_engine_next_event(engine, id, -1, &event, err));
-    } while (event.type != RUVLLM_EVENT_DONE);
-    ruvllm_response_free(event.response);
+    (void)question(kind, i, text, sizeof(text));
+    ruvllm_response_free(
+        learn_bed_ask(engine, &(struct learn_bed_question){.tenant = tenant, .text = text, .n_tokens = 8}, &id));
     assert_ok(ruvllm_engine_feedback(engine, tenant, id, score, &result, err));
 }
 
@@ -109,7 +83,7 @@ static void a_question_finds_those_like_it(void **state)
     (void)unlink(path);
     for (int restart = 0; restart < 2; restart++) {
         assert_int_equal(ruvllm_store_open(&store, path, NULL, &err), RUVLLM_OK);
-        engine = open_engine(store);
+        engine = learn_bed_open_with(store);
         for (int i = 0; i < 2 * N_EACH && !restart; i++)
             ask_and_judge(engine, "anna", i % 2, i / 2, i % 2);
         for (int i = 0; i < 10; i++) {
@@ -125,7 +99,7 @@ static void a_question_finds_those_like_it(void **state)
         ruvllm_store_close(store);
     }
     assert_int_equal(ruvllm_store_open(&store, path, NULL, &err), RUVLLM_OK);
-    engine = open_engine(store);
+    engine = learn_bed_open_with(store);
     assert_int_equal(ruvllm_patterns_list(engine, "anna", 1000, take, &list, &err), RUVLLM_OK);
     assert_true(list.n == 2 * N_EACH && list.last_sequence == 1);
     assert_int_equal(ruvllm_patterns_forget(engine, "anna", &err), RUVLLM_OK);
@@ -144,8 +118,8 @@ static void an_engine_that_does_not_learn_says_so(void **state)
     struct ruvllm_input input = question(0, 0, text, sizeof(text));
 
     (void)state;
-    test_need_file(test_data(MODEL));
-    assert_int_equal(ruvllm_engine_open(&engine, test_data(MODEL), NULL, &err), RUVLLM_OK);
+    test_need_file(test_data(learn_bed_model));
+    assert_int_equal(ruvllm_engine_open(&engine, test_data(learn_bed_model), NULL, &err), RUVLLM_OK);
     assert_fails(ruvllm_patterns_recall(engine, "anna", &input, 5, take, &f, &err), RUVLLM_INVALID, err, "not learn");
     assert_fails(ruvllm_patterns_list(engine, "anna", 5, take, &f, &err), RUVLLM_INVALID, err, "not learn");
     assert_fails(ruvllm_patterns_forget(engine, "anna", &err), RUVLLM_INVALID, err, "not learn");

@@ -1,43 +1,37 @@
 /* The seeds' SONA on a real model: texts teach as answers do, good ones and bad ones, and what is learned answers. */
 #include "ruvllm_sona.h"
 
-#include "support/test.h"
+#include "engine/teacher.h"
+#include "golden/learn_bed.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *const MODEL = "models/stories260K.gguf";
 static const char REQUEST[] = "Once upon a time there was a little girl who";
 static const char RESPONSE[] = " wanted to fly to the moon. She found a big red balloon.";
 
-static ruvllm_engine *open_any(bool learns, ruvllm_store *store)
-{
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-    struct ruvllm_model_params model = ruvllm_model_params_default();
-    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
-    ruvllm_engine *engine;
-
-    test_need_file(test_data(MODEL));
-    model.max_context = 256;
-    model.n_threads = 1;
-    params.model = &model;
-    learn.store = store;
-    assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
-    if (learns)
-        assert_ok(ruvllm_engine_learn(engine, &learn, err));
-    return engine;
-}
-
 static ruvllm_engine *open_engine(bool learns)
 {
-    return open_any(learns, NULL);
+    return learn_bed_open(&(struct learn_bed_wishes){.no_learning = !learns});
 }
 
-static ruvllm_engine *open_engine_with(ruvllm_store *store)
+/* The linker puts this before the engine's: whether it is to fail is counted down. */
+ruvllm_status __real_rv_teacher_trace(struct ruvllm_engine *engine, const struct rv_teacher_text *text,
+                                      struct rv_trace **out, struct ruvllm_error *err);
+ruvllm_status __wrap_rv_teacher_trace(struct ruvllm_engine *engine, const struct rv_teacher_text *text,
+                                      struct rv_trace **out, struct ruvllm_error *err);
+
+static int n_until_failure; // 0: never
+
+ruvllm_status __wrap_rv_teacher_trace(struct ruvllm_engine *engine, const struct rv_teacher_text *text,
+                                      struct rv_trace **out, struct ruvllm_error *err)
 {
-    return open_any(true, store);
+    if (n_until_failure == 0 || --n_until_failure > 0)
+        return __real_rv_teacher_trace(engine, text, out, err);
+    *out = NULL;
+    return rv_fail(err, RUVLLM_BUSY, "there is no room for it now");
 }
 
 static ruvllm_sona *open_sona(ruvllm_engine *engine, const char *tenant, float rate)
@@ -74,6 +68,26 @@ static void good_texts_become_likelier_and_bad_ones_less_so(void **state)
     assert_int_equal(up.generation, 2);
     ruvllm_sona_free(good);
     ruvllm_sona_free(bad);
+    ruvllm_engine_close(engine);
+}
+
+/* Who is told of a failure says it again: so none is told of what was learned. */
+static void what_was_learned_is_no_failure(void **state)
+{
+    ruvllm_engine *engine = open_engine(true);
+    ruvllm_sona *sona = open_sona(engine, "anna", 0.01f);
+    struct ruvllm_sona_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_error failure;
+
+    (void)state;
+    n_until_failure = 1; // before
+    assert_fails(ruvllm_sona_instant_adapt(sona, REQUEST, RESPONSE, 1, &result, &failure), RUVLLM_BUSY, failure,
+                 "no room");
+    n_until_failure = 2; // after
+    assert_ok(ruvllm_sona_instant_adapt(sona, REQUEST, RESPONSE, 1, &result, err));
+    assert_true(result.applied && result.generation == 1 && isnan(result.loss_after) && result.loss_before > 0);
+    assert_int_equal(n_until_failure, 0);
+    ruvllm_sona_free(sona);
     ruvllm_engine_close(engine);
 }
 
@@ -219,7 +233,7 @@ static void a_dataset_is_judged_and_trained_on(void **state)
     params.train = &train;
     params.max_forgetting = 1;
     assert_int_equal(ruvllm_store_open(&store, path, NULL, &err), RUVLLM_OK);
-    engine = open_engine_with(store);
+    engine = learn_bed_open_with(store);
     sona = open_sona(engine, "anna", 0.01f);
     assert_int_equal(ruvllm_sona_deep_optimize(sona, samples, 10, &params, &result, &err), RUVLLM_OK);
     assert_true(result.samples_used > 0 && result.latency_us > 0 && result.loss_before > 0 && result.loss_after > 0);
@@ -272,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_texts_become_likelier_and_bad_ones_less_so),
+        cmocka_unit_test(what_was_learned_is_no_failure),
         cmocka_unit_test(a_larger_rate_goes_further),
         cmocka_unit_test(it_is_the_tenants_learning),
         cmocka_unit_test(enough_surprises_ask_for_a_deep_run),

@@ -29,6 +29,13 @@ char *test_read_file(const char *path, size_t *len);
 const char *test_temp_path(const char *suffix);
 void test_write_file(const char *path, const void *data, size_t len);
 
+/* Where threads are watched everything is slow, and what they do soon repeats itself: there a few do for all. */
+#ifdef RUVLLM_WATCHES_THREADS
+#define TEST_WATCHED(few, all) (few)
+#else
+#define TEST_WATCHED(few, all) (all)
+#endif
+
 /* Asserts success and prints the message of a failure. */
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

@@ -1,40 +1,12 @@
 /* GBNF: what texts its rules take, and what is refused. */
-#include "base/alloc.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
 #include <string.h>
 
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
-
 static void check(const char *grammar, const char *const *good, const char *const *bad)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, grammar);
-
-    for (; *good; good++)
-        if (!grammar_fixture_takes(g, *good))
-            fail_msg("%s does not take '%s'", grammar, *good);
-    for (; *bad; bad++)
-        if (grammar_fixture_takes(g, *bad))
-            fail_msg("%s takes '%s'", grammar, *bad);
-    rv_grammar_unref(g);
+    grammar_suite_check(RV_GRAMMAR_GBNF, grammar, good, bad);
 }
-
-#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void literals_classes_and_counts_take_what_they_say(void **state)
 {
@@ -66,7 +38,7 @@ static void what_never_ends_is_left_out(void **state)
 {
     (void)state;
     check("root ::= \"a\" | loop\nloop ::= \"b\" loop", LIST("a"), LIST("b", "bb", ""));
-    grammar_fixture_refuses(&fixture, RV_GRAMMAR_GBNF, "root ::= \"b\" root", "no text can ever match");
+    grammar_fixture_refuses(&grammar_suite, RV_GRAMMAR_GBNF, "root ::= \"b\" root", "no text can ever match");
 }
 
 static void mistakes_are_named(void **state)
@@ -97,43 +69,24 @@ static void mistakes_are_named(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        grammar_fixture_refuses(&fixture, RV_GRAMMAR_GBNF, cases[i][0], cases[i][1]);
-}
-
-/* Repeats `unit` n times between two texts. */
-static char *repeat(const char *before, const char *unit, size_t n, const char *after)
-{
-    struct rv_buf buf;
-
-    rv_buf_init(&buf, 1 << 20);
-    rv_buf_add_str(&buf, before);
-    for (size_t i = 0; i < n; i++)
-        rv_buf_add_str(&buf, unit);
-    rv_buf_add_str(&buf, after);
-    return rv_buf_take(&buf, NULL);
+        grammar_fixture_refuses(&grammar_suite, RV_GRAMMAR_GBNF, cases[i][0], cases[i][1]);
 }
 
 static void hostile_grammars_are_refused_quickly(void **state)
 {
-    const struct {
-        char *text;
-        const char *message;
-    } cases[] = {
-        {repeat("root ::= ", "(", 60000, ""), "nested deeper"},
-        {repeat("root ::= ", "(", 30000, ")"), "nested deeper"},
-        {repeat("root ::= \"a\"", "{100000}", 40, ""), "too large"},
-        {repeat("root ::= ", "(\"a\"*", 90, ""), "not closed"},
-        {repeat("root ::= \"a\" ", "{50}", 90, ""), "too large"},
-        {repeat("root ::= \"\"", "{100000}", 6, ""), "too large"},
-        {repeat("root ::= ", "a", 70000, ""), "bytes, more than"},
-        {repeat("root ::= [", "a", 5000, "]"), "too many characters"},
+    const struct grammar_suite_refusal cases[] = {
+        {grammar_suite_repeat("root ::= ", "(", 60000, ""), "nested deeper"},
+        {grammar_suite_repeat("root ::= ", "(", 30000, ")"), "nested deeper"},
+        {grammar_suite_repeat("root ::= \"a\"", "{100000}", 40, ""), "too large"},
+        {grammar_suite_repeat("root ::= ", "(\"a\"*", 90, ""), "not closed"},
+        {grammar_suite_repeat("root ::= \"a\" ", "{50}", 90, ""), "too large"},
+        {grammar_suite_repeat("root ::= \"\"", "{100000}", 6, ""), "too large"},
+        {grammar_suite_repeat("root ::= ", "a", 70000, ""), "bytes, more than"},
+        {grammar_suite_repeat("root ::= [", "a", 5000, "]"), "too many characters"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        grammar_fixture_refuses(&fixture, RV_GRAMMAR_GBNF, cases[i].text, cases[i].message);
-        rv_free(cases[i].text);
-    }
+    grammar_suite_refuse(RV_GRAMMAR_GBNF, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 int main(void)
@@ -146,5 +99,5 @@ int main(void)
         cmocka_unit_test(hostile_grammars_are_refused_quickly),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }

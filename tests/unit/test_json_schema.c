@@ -1,40 +1,12 @@
 /* JSON Schema: which values its grammar takes, which keywords are refused and where, and hostile schemas. */
-#include "base/alloc.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
 #include <string.h>
 
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
-
 static void check(const char *schema, const char *const *good, const char *const *bad)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_JSON_SCHEMA, schema);
-
-    for (; *good; good++)
-        if (!grammar_fixture_takes(g, *good))
-            fail_msg("%s does not take %s", schema, *good);
-    for (; *bad; bad++)
-        if (grammar_fixture_takes(g, *bad))
-            fail_msg("%s takes %s", schema, *bad);
-    rv_grammar_unref(g);
+    grammar_suite_check(RV_GRAMMAR_JSON_SCHEMA, schema, good, bad);
 }
-
-#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void plain_types_take_their_values(void **state)
 {
@@ -198,50 +170,69 @@ static void refusals_name_the_keyword_and_its_place(void **state)
          "no text can ever match"},
         {"{\"properties\":{\"a\":3}}", "#/properties/a: a schema must be"},
         {"{\"nullable\":true}", "'nullable' is not supported"},
+        {"{\"type\":\"integer\",\"minimum\":1e16}", "integers beyond 9e15"},
+        {"{\"type\":\"integer\",\"exclusiveMaximum\":-1e300}", "integers beyond 9e15"},
+        {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"$ref\":\"#/$defs/"
+         "b\",\"minLength\":2},\"b\":{\"type\":\"string\"}}}",
+         "'minLength' beside '$ref'"},
+        {"{\"allOf\":[{\"$ref\":\"#/$defs/a\",\"required\":[\"b\"]},{\"type\":\"object\"}],\"$defs\":{\"a\":{\"type\":"
+         "\"object\"}}}",
+         "'required' beside '$ref'"},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        grammar_fixture_refuses(&fixture, RV_GRAMMAR_JSON_SCHEMA, cases[i][0], cases[i][1]);
+        grammar_fixture_refuses(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, cases[i][0], cases[i][1]);
 }
 
-static char *repeat(const char *before, const char *unit, size_t n, const char *after)
+/* What is said of names holds for every one of them, or is refused. */
+static void names_are_as_they_are_described(void **state)
 {
-    struct rv_buf buf;
+    static const char *const cases[][2] = {
+        {"{\"properties\":{\"a\":{}},\"propertyNames\":{\"pattern\":\"^x\"},\"additionalProperties\":true}",
+         "'propertyNames' beside 'properties'"},
+        {"{\"properties\":{\"a\":{}},\"propertyNames\":{\"maxLength\":0},\"additionalProperties\":false}",
+         "'propertyNames' beside 'properties'"},
+        {"{\"required\":[\"a\"],\"propertyNames\":{\"enum\":[\"b\"]},\"additionalProperties\":{}}",
+         "'propertyNames' beside 'properties'"},
+        {"{\"type\":\"object\",\"propertyNames\":{\"not\":{\"const\":\"a\"}}}", "'not' inside 'propertyNames'"},
+        {"{\"type\":\"object\",\"propertyNames\":{\"anyOf\":[{\"pattern\":\"^a\"}]}}",
+         "'anyOf' inside 'propertyNames'"},
+        {"{\"type\":\"object\",\"propertyNames\":{\"enum\":[1]}}", "'propertyNames' must describe strings"},
+        {"{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"a\"],\"maxLength\":0}}",
+         "'maxLength' inside 'propertyNames'"},
+        {"{\"type\":\"object\",\"propertyNames\":false}", "'propertyNames' must describe strings"},
+    };
 
-    rv_buf_init(&buf, 1 << 20);
-    rv_buf_add_str(&buf, before);
-    for (size_t i = 0; i < n; i++)
-        rv_buf_add_str(&buf, unit);
-    rv_buf_add_str(&buf, after);
-    return rv_buf_take(&buf, NULL);
+    (void)state;
+    check("{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"a\",\"b\"]},\"additionalProperties\":{\"const\":1}}",
+          LIST("{}", "{\"b\":1}"), LIST("{\"c\":1}"));
+    check("{\"properties\":{\"a\":{\"const\":1}},\"propertyNames\":{\"type\":\"string\",\"description\":\"x\"}}",
+          LIST("{\"a\":1}"), LIST("{\"b\":1}"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        grammar_fixture_refuses(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, cases[i][0], cases[i][1]);
 }
 
 static void hostile_schemas_are_refused_quickly(void **state)
 {
-    const struct {
-        char *text;
-        const char *message;
-    } cases[] = {
-        {repeat("", "[", 60000, ""), "nested deeper"},
-        {repeat("", "{\"items\":", 5000, ""), "nested deeper"},
-        {repeat("{\"type\":\"string\",\"minLength\":", "9", 7, "}"), "'minLength' must be"},
-        {repeat("{\"type\":\"string\",\"pattern\":\"", "(a", 20000, "\"}"), "nested deeper"},
-        {repeat("{\"type\":\"string\",\"pattern\":\"", "(((((a{90}){90}){90}){90}){90})", 1, "\"}"), "too large"},
-        {repeat("{\"type\":\"array\",\"items\":{},\"minItems\":", "1048576", 1, "}"), "too large"},
-        {repeat("{\"enum\":[", "\"a\",", 20000, "1]}"), "bytes, more than"},
+    const struct grammar_suite_refusal cases[] = {
+        {grammar_suite_repeat("", "[", 60000, ""), "nested deeper"},
+        {grammar_suite_repeat("", "{\"items\":", 5000, ""), "nested deeper"},
+        {grammar_suite_repeat("{\"type\":\"string\",\"minLength\":", "9", 7, "}"), "'minLength' must be"},
+        {grammar_suite_repeat("{\"type\":\"string\",\"pattern\":\"", "(a", 20000, "\"}"), "nested deeper"},
+        {grammar_suite_repeat("{\"type\":\"string\",\"pattern\":\"", "(((((a{90}){90}){90}){90}){90})", 1, "\"}"),
+         "too large"},
+        {grammar_suite_repeat("{\"type\":\"array\",\"items\":{},\"minItems\":", "1048576", 1, "}"), "too large"},
+        {grammar_suite_repeat("{\"enum\":[", "\"a\",", 20000, "1]}"), "bytes, more than"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        grammar_fixture_refuses(&fixture, RV_GRAMMAR_JSON_SCHEMA, cases[i].text, cases[i].message);
-        rv_free(cases[i].text);
-    }
+    grammar_suite_refuse(RV_GRAMMAR_JSON_SCHEMA, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 static void a_json_object_is_any_object(void **state)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_JSON_OBJECT, "");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_JSON_OBJECT, "");
 
     (void)state;
     assert_true(grammar_fixture_takes(g, "{\"a\": {\"b\": [1, 2.5e3, \"x\", null]}}"));
@@ -263,9 +254,10 @@ int main(void)
         cmocka_unit_test(formats_are_checked),
         cmocka_unit_test(choices_and_references_work),
         cmocka_unit_test(refusals_name_the_keyword_and_its_place),
+        cmocka_unit_test(names_are_as_they_are_described),
         cmocka_unit_test(hostile_schemas_are_refused_quickly),
         cmocka_unit_test(a_json_object_is_any_object),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }

@@ -8,15 +8,11 @@
 #include "base/str_map.h"
 #include "learn/learner.h"
 #include "store/store_events.h"
+#include "support/kill_fixture.h"
 #include "support/learn_fixture.h"
 #include "support/store_fixture.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { DIMS = 32, ROWS = 8, N_TENANTS = 3, MAX_EVENTS = 1 << 18 };
@@ -61,7 +57,6 @@ struct stream {
     struct rv_learner *learner;
     const struct learn_fixture *fixture;
     int32_t tenant;
-    int out;
 };
 
 static void *stream_votes(void *arg)
@@ -85,16 +80,14 @@ static void *stream_votes(void *arg)
         ack.seq = result.seq;
         ack.generation = result.generation;
         ack.bits = learn_fixture_bits(s->learner, tenant, NULL);
-        if (write(s->out, &ack, sizeof(ack)) != sizeof(ack))
-            _exit(2);
+        kill_fixture_say(&ack, sizeof(ack));
     }
     return NULL;
 }
 
-static void work_until_killed(const char *url, int out)
+static void work_until_killed(const char *url)
 {
     struct stream streams[N_TENANTS];
-    pthread_t threads[N_TENANTS];
     const struct learn_fixture *fixture;
     struct rv_learner *learner;
     ruvllm_store *store;
@@ -104,54 +97,22 @@ static void work_until_killed(const char *url, int out)
     fixture = fixture_of(store);
     if (learn_fixture_try(fixture, &learner, NULL))
         _exit(3);
-    for (int32_t t = 0; t < N_TENANTS; t++) {
-        streams[t] = (struct stream){.learner = learner, .fixture = fixture, .tenant = t, .out = out};
-        if (pthread_create(&threads[t], NULL, stream_votes, &streams[t]))
-            _exit(4);
-    }
-    pthread_join(threads[0], NULL);
-    _exit(5);
+    for (int32_t t = 0; t < N_TENANTS; t++)
+        streams[t] = (struct stream){.learner = learner, .fixture = fixture, .tenant = t};
+    kill_fixture_stream(stream_votes, streams, N_TENANTS, sizeof(*streams));
 }
 
 /* ---- who looks ----------------------------------------------------------------------------- */
 
-static void note(const struct ack *ack)
+static void note(const void *made)
 {
+    const struct ack *ack = made;
     struct ack *place = &acked[ack->tenant][ack->seq];
 
     assert_true(ack->seq > 0 && ack->seq < MAX_EVENTS);
     assert_int_equal(place->seq, 0); // no two things have one number
     *place = *ack;
     n_begun[ack->tenant] = ack->i + 1;
-}
-
-/* Kills after `n` acknowledgements, and reads what was on its way. */
-static size_t run_and_kill(const char *url, size_t n)
-{
-    struct ack ack;
-    size_t got = 0;
-    int ends[2], status;
-    pid_t child;
-
-    assert_int_equal(pipe(ends), 0);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        close(ends[0]);
-        work_until_killed(url, ends[1]);
-    }
-    close(ends[1]);
-    while (read(ends[0], &ack, sizeof(ack)) == sizeof(ack)) {
-        note(&ack);
-        if (++got == n)
-            kill(child, SIGKILL);
-    }
-    close(ends[0]);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        fail_msg("the process ended by itself: %d", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-    return got;
 }
 
 /* One tenant's log as it is read, event by event, into a state that began empty. */
@@ -266,8 +227,10 @@ static void begin_reading(struct reading readings[N_TENANTS], const struct rv_wh
 
 static void the_log_gives_the_bits_that_answered(void **state)
 {
-    const char *url = store_temp_url(), *wanted = getenv("RUVLLM_KILLS");
-    long n_kills = wanted ? strtol(wanted, NULL, 10) : 10;
+    static const struct kill_fixture killed = {
+        .ack_bytes = sizeof(struct ack), .work = work_until_killed, .note = note};
+    const char *url = store_temp_url();
+    long n_kills = kill_fixture_n(10);
     struct reading readings[N_TENANTS] = {0};
     struct rv_whitening whitening;
     ruvllm_store *store;
@@ -279,7 +242,7 @@ static void the_log_gives_the_bits_that_answered(void **state)
     begin_reading(readings, &whitening);
     rv_rng_init(&rng, 11);
     for (long k = 0; k < n_kills; k++) {
-        n += run_and_kill(url, 1 + (size_t)rv_rng_below(&rng, 40));
+        n += kill_fixture_run(&killed, url, 1 + (size_t)rv_rng_below(&rng, 40));
         store = store_open(url);
         look(store, readings);
         expect_learned(store, readings);

@@ -1,26 +1,8 @@
 /* Regular expressions: what texts they take, alone and inside JSON strings, and what is refused. */
-#include "base/alloc.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
 
 static void expressions_take_whole_texts(void **state)
 {
@@ -60,7 +42,7 @@ static void expressions_take_whole_texts(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        if (grammar_fixture_matches(&fixture, RV_GRAMMAR_REGEX, cases[i].regex, cases[i].text) != cases[i].takes)
+        if (grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_REGEX, cases[i].regex, cases[i].text) != cases[i].takes)
             fail_msg("'%s' and '%s'", cases[i].regex, cases[i].text);
 }
 
@@ -85,7 +67,7 @@ static void patterns_are_searched_for_in_strings(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         snprintf(schema, sizeof(schema), "{\"type\": \"string\", \"pattern\": \"%s\"}", cases[i].pattern);
-        if (grammar_fixture_matches(&fixture, RV_GRAMMAR_JSON_SCHEMA, schema, cases[i].text) != cases[i].takes)
+        if (grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, schema, cases[i].text) != cases[i].takes)
             fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].text);
     }
 }
@@ -119,42 +101,24 @@ static void what_is_not_regular_is_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        grammar_fixture_refuses(&fixture, RV_GRAMMAR_REGEX, cases[i][0], cases[i][1]);
-}
-
-static char *repeat(const char *before, const char *unit, size_t n, const char *after)
-{
-    struct rv_buf buf;
-
-    rv_buf_init(&buf, 1 << 20);
-    rv_buf_add_str(&buf, before);
-    for (size_t i = 0; i < n; i++)
-        rv_buf_add_str(&buf, unit);
-    rv_buf_add_str(&buf, after);
-    return rv_buf_take(&buf, NULL);
+        grammar_fixture_refuses(&grammar_suite, RV_GRAMMAR_REGEX, cases[i][0], cases[i][1]);
 }
 
 static void hostile_expressions_are_refused_quickly(void **state)
 {
-    const struct {
-        char *text;
-        const char *message;
-    } cases[] = {
-        {repeat("", "(", 60000, ""), "nested deeper"},
-        {repeat("(a", "{100}", 1, "){100000}"), "too large"},
-        {repeat("(?:(?:(?:(?:(?:a", "){90}", 5, ""), "too large"},
-        {repeat("", "a?", 40000, ""), "bytes, more than"},
-        {repeat("(){99999}", "", 0,
-                "(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}()"
-                "{99999}(){99999}"),
+    const struct grammar_suite_refusal cases[] = {
+        {grammar_suite_repeat("", "(", 60000, ""), "nested deeper"},
+        {grammar_suite_repeat("(a", "{100}", 1, "){100000}"), "too large"},
+        {grammar_suite_repeat("(?:(?:(?:(?:(?:a", "){90}", 5, ""), "too large"},
+        {grammar_suite_repeat("", "a?", 40000, ""), "bytes, more than"},
+        {grammar_suite_repeat("(){99999}", "", 0,
+                              "(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}(){99999}()"
+                              "{99999}(){99999}"),
          "too large"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        grammar_fixture_refuses(&fixture, RV_GRAMMAR_REGEX, cases[i].text, cases[i].message);
-        rv_free(cases[i].text);
-    }
+    grammar_suite_refuse(RV_GRAMMAR_REGEX, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 /* What makes backtracking matchers exponential costs nothing here. */
@@ -165,9 +129,9 @@ static void nested_quantifiers_are_linear(void **state)
     (void)state;
     memset(text, 'a', 2000);
     text[2000] = '\0';
-    assert_true(grammar_fixture_matches(&fixture, RV_GRAMMAR_REGEX, "(a+)+", text));
-    assert_false(grammar_fixture_matches(&fixture, RV_GRAMMAR_REGEX, "(a+)+b", text));
-    assert_false(grammar_fixture_matches(&fixture, RV_GRAMMAR_REGEX, "(a|aa|a*)*b", text));
+    assert_true(grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_REGEX, "(a+)+", text));
+    assert_false(grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_REGEX, "(a+)+b", text));
+    assert_false(grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_REGEX, "(a|aa|a*)*b", text));
 }
 
 int main(void)
@@ -178,5 +142,5 @@ int main(void)
         cmocka_unit_test(nested_quantifiers_are_linear),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }

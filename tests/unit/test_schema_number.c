@@ -1,27 +1,11 @@
 /* Ranges of numbers against comparing: every integer near the bounds, and decimals around them. */
 #include "base/rng.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
 
 static void integers_between_bounds_are_exact(void **state)
 {
@@ -37,7 +21,7 @@ static void integers_between_bounds_are_exact(void **state)
         char text[120];
 
         snprintf(text, sizeof(text), "{\"type\":\"integer\",\"minimum\":%d,\"maximum\":%d}", lo, hi);
-        g = grammar_fixture_new(&fixture, RV_GRAMMAR_JSON_SCHEMA, text);
+        g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, text);
         for (int i = 0; i < 200; i++) {
             int value = i < 20   ? lo - 10 + i
                         : i < 40 ? hi - 10 + (i - 20)
@@ -80,7 +64,7 @@ static void numbers_never_leave_their_bounds(void **state)
         char text[160];
 
         snprintf(text, sizeof(text), "{\"type\":\"number\",%s}", cases[i].bounds);
-        g = grammar_fixture_new(&fixture, RV_GRAMMAR_JSON_SCHEMA, text);
+        g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, text);
         for (size_t k = 0; k < 4; k++) {
             if (!grammar_fixture_takes(g, cases[i].taken[k]))
                 fail_msg("%s does not take %s", cases[i].bounds, cases[i].taken[k]);
@@ -99,12 +83,56 @@ static void numbers_never_leave_their_bounds(void **state)
     }
 }
 
+/* What is taken near a bound of many digits is read as a number within it. */
+static void bounds_of_many_digits_are_kept(void **state)
+{
+    static const char *const keywords[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+    struct rv_rng rng;
+    int n_taken = 0;
+
+    (void)state;
+    rv_rng_init(&rng, 3);
+    for (int round = 0; round < 160; round++) {
+        const char *keyword = keywords[round % 4];
+        bool is_min = strstr(keyword, "inimum") != NULL, is_excluded = keyword[0] == 'e';
+        double size = (double[]){1, 1e4, 1e8, 1e9}[round / 4 % 4], bound;
+        struct rv_grammar *g;
+        char text[160];
+
+        snprintf(text, sizeof(text), "%.*f", (int)rv_rng_below(&rng, 8), (rv_rng_uniform(&rng) - 0.5) * 2 * size);
+        bound = strtod(text, NULL);
+        snprintf(text, sizeof(text), "{\"type\":\"number\",\"%s\":%.17g}", keyword, bound);
+        g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, text);
+        for (int k = 0; k < 60; k++) {
+            double off = ldexp(rv_rng_uniform(&rng) - 0.5, -(int)rv_rng_below(&rng, 40)), value;
+
+            snprintf(text, sizeof(text), "%.*f", (int)rv_rng_below(&rng, 10), bound + off * (size > 1 ? size : 1));
+            value = strtod(text, NULL);
+            if (!grammar_fixture_takes(g, text))
+                continue;
+            n_taken++;
+            if ((is_min ? value < bound : value > bound) || (is_excluded && value == bound))
+                fail_msg("%s %.17g takes %s", keyword, bound, text);
+        }
+        rv_grammar_unref(g);
+    }
+    assert_true(n_taken > 1000);
+    assert_false(grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA,
+                                         "{\"type\":\"number\",\"maximum\":99999999.95}", "100000000"));
+    assert_false(grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA,
+                                         "{\"type\":\"number\",\"maximum\":999999999.1234565}", "999999999.123457"));
+    assert_false(grammar_fixture_matches(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA,
+                                         "{\"type\":\"number\",\"exclusiveMaximum\":999999999.123456}",
+                                         "999999999.123455999"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_between_bounds_are_exact),
         cmocka_unit_test(numbers_never_leave_their_bounds),
+        cmocka_unit_test(bounds_of_many_digits_are_kept),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }

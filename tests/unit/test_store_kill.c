@@ -7,14 +7,10 @@
  */
 #include "base/rng.h"
 #include "store/store_events.h"
+#include "support/kill_fixture.h"
 #include "support/store_fixture.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { N_THREADS = 4, N_TENANTS = 3, MAX_EACH = 1 << 20 };
@@ -42,7 +38,6 @@ static const char *tenant_of(int32_t thread, int32_t i)
 struct stream {
     ruvllm_store *store;
     int32_t thread;
-    int out;
 };
 
 static void *stream_events(void *arg)
@@ -64,33 +59,28 @@ static void *stream_events(void *arg)
         if (rv_store_events_append(s->store, &e, 1, NULL))
             _exit(1);
         ack.seq = e.seq;
-        if (write(s->out, &ack, sizeof(ack)) != sizeof(ack))
-            _exit(2);
+        kill_fixture_say(&ack, sizeof(ack));
     }
     return NULL;
 }
 
-static void work_until_killed(const char *url, int out)
+static void work_until_killed(const char *url)
 {
     struct stream streams[N_THREADS];
-    pthread_t threads[N_THREADS];
     ruvllm_store *store;
 
     if (ruvllm_store_open(&store, url, NULL, NULL))
         _exit(3);
-    for (int32_t t = 0; t < N_THREADS; t++) {
-        streams[t] = (struct stream){.store = store, .thread = t, .out = out};
-        if (pthread_create(&threads[t], NULL, stream_events, &streams[t]))
-            _exit(4);
-    }
-    pthread_join(threads[0], NULL);
-    _exit(5);
+    for (int32_t t = 0; t < N_THREADS; t++)
+        streams[t] = (struct stream){.store = store, .thread = t};
+    kill_fixture_stream(stream_events, streams, N_THREADS, sizeof(*streams));
 }
 
 /* ---- who looks ----------------------------------------------------------------------------- */
 
-static void note(const struct ack *ack)
+static void note(const void *made)
 {
+    const struct ack *ack = made;
     int64_t *seq = &acked_seq[ack->thread][ack->i];
 
     assert_true(ack->i < MAX_EACH && ack->seq > 0);
@@ -99,35 +89,6 @@ static void note(const struct ack *ack)
     *seq = ack->seq;
     if (ack->i >= n_acked[ack->thread])
         n_acked[ack->thread] = ack->i + 1;
-}
-
-/* Kills after `n` acknowledgements, and reads what was on its way. */
-static size_t run_and_kill(const char *url, size_t n)
-{
-    struct ack ack;
-    size_t got = 0;
-    int ends[2], status;
-    pid_t child;
-
-    assert_int_equal(pipe(ends), 0);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        close(ends[0]);
-        work_until_killed(url, ends[1]);
-    }
-    close(ends[1]);
-    while (read(ends[0], &ack, sizeof(ack)) == sizeof(ack)) {
-        note(&ack);
-        if (++got == n)
-            kill(child, SIGKILL);
-    }
-    close(ends[0]);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        fail_msg("the process ended by itself: %d", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-    return got;
 }
 
 struct look {
@@ -172,8 +133,10 @@ static void expect_all_acknowledged(const int32_t from[N_THREADS])
 
 static void nothing_acknowledged_is_lost_or_doubled(void **state)
 {
-    const char *url = store_temp_url(), *wanted = getenv("RUVLLM_KILLS");
-    long n_kills = wanted ? strtol(wanted, NULL, 10) : 20;
+    static const struct kill_fixture killed = {
+        .ack_bytes = sizeof(struct ack), .work = work_until_killed, .note = note};
+    const char *url = store_temp_url();
+    long n_kills = kill_fixture_n(20);
     static const int32_t beginning[N_THREADS];
     int32_t before[N_THREADS];
     struct look look = {0};
@@ -184,7 +147,7 @@ static void nothing_acknowledged_is_lost_or_doubled(void **state)
     rv_rng_init(&rng, 7);
     for (long k = 0; k < n_kills; k++) {
         memcpy(before, n_acked, sizeof(before));
-        n += run_and_kill(url, 1 + (size_t)rv_rng_below(&rng, 60));
+        n += kill_fixture_run(&killed, url, 1 + (size_t)rv_rng_below(&rng, 60));
         look_at_what_is_new(url, &look);
         expect_all_acknowledged(before);
     }

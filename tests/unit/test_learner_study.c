@@ -1,0 +1,226 @@
+/*
+ * The background loop's results on their way to a tenant. The linker puts our way of reading a tenant's log before the
+ * learner's: it fails for the thread that hands results over, as when the store is away at that moment. It does the
+ * same with ticks, so that one can be turned down.
+ */
+#include "base/clock.h"
+#include "learn/learner_study.h"
+#include "store/store_events.h"
+#include "support/learn_fixture.h"
+#include "support/store_fixture.h"
+#include "support/toy_head.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { VOCAB = 48, TOKEN = 7 };
+
+static const int64_t LONG_US = 20000000; // no loop takes that long, on any machine
+
+ruvllm_status __real_rv_learner_tenant_begin(struct rv_learner *learner, const char *name,
+                                             struct rv_learner_tenant **out, struct ruvllm_error *err);
+ruvllm_status __real_rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                            struct ruvllm_error *err);
+ruvllm_status __wrap_rv_learner_tenant_begin(struct rv_learner *learner, const char *name,
+                                             struct rv_learner_tenant **out, struct ruvllm_error *err);
+ruvllm_status __wrap_rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                            struct ruvllm_error *err);
+
+static pthread_t caller;
+static atomic_int n_failures; // to come, on other threads
+
+static bool fails_now(void)
+{
+    return !pthread_equal(pthread_self(), caller) && atomic_load(&n_failures) > 0 &&
+           atomic_fetch_sub(&n_failures, 1) > 0;
+}
+
+static ruvllm_status store_is_away(struct ruvllm_error *err)
+{
+    return rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "the store is away");
+}
+
+ruvllm_status __wrap_rv_learner_tenant_begin(struct rv_learner *learner, const char *name,
+                                             struct rv_learner_tenant **out, struct ruvllm_error *err)
+{
+    return fails_now() ? store_is_away(err) : __real_rv_learner_tenant_begin(learner, name, out, err);
+}
+
+ruvllm_status __wrap_rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                            struct ruvllm_error *err)
+{
+    return fails_now() ? store_is_away(err) : __real_rv_learner_tenant_read(learner, tenant, err);
+}
+
+ruvllm_status __real_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
+                                 struct rv_rehearsal_answer *const *answers, size_t n, double mean, int64_t until_us,
+                                 struct rv_tick_result *result, struct ruvllm_error *err);
+ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
+                                 struct rv_rehearsal_answer *const *answers, size_t n, double mean, int64_t until_us,
+                                 struct rv_tick_result *result, struct ruvllm_error *err);
+
+ruvllm_status __real_rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
+                                            struct ruvllm_error *err);
+ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
+                                            struct ruvllm_error *err);
+
+static bool forgetting_fails;
+
+ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
+                                            struct ruvllm_error *err)
+{
+    return forgetting_fails ? store_is_away(err) : __real_rv_store_events_forget(store, tenant, seq, err);
+}
+
+static atomic_bool turns_down;
+
+ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
+                                 struct rv_rehearsal_answer *const *answers, size_t n, double mean, int64_t until_us,
+                                 struct rv_tick_result *result, struct ruvllm_error *err)
+{
+    ruvllm_status rc = __real_rv_tick_run(tick, study, answers, n, mean, until_us, result, err);
+
+    if (atomic_load(&turns_down))
+        result->verdict = RV_TICK_REJECTED;
+    return rc;
+}
+
+struct bed {
+    struct toy_head toy;
+    struct rv_learner *learner;
+    uint64_t id; // of the last answer
+};
+
+static void open_bed(struct bed *bed, ruvllm_store *store)
+{
+    struct rv_learner_config config = {.hparams = &bed->toy.hparams,
+                                       .manifest = &bed->toy.manifest,
+                                       .store = store,
+                                       .model = "m",
+                                       .rank = 2,
+                                       .trace_bytes = 1 << 26};
+    struct toy_head spare; // of which the learner takes what it needs
+
+    caller = pthread_self();
+    bed->id = 0;
+    toy_head_open(&bed->toy, VOCAB, 1);
+    toy_head_open(&spare, VOCAB, 1);
+    assert_ok(rv_learner_new(&bed->learner, &config, &spare.whitening, err));
+    assert_ok(rv_learner_study(bed->learner, &spare.anchors, RV_CONSOLIDATE_EWC_MERGE, err));
+    toy_head_close(&spare);
+}
+
+static void close_bed(struct bed *bed)
+{
+    rv_learner_free(bed->learner);
+    toy_head_close(&bed->toy);
+}
+
+/* Answers and votes on them: good with the token, else bad. */
+static void vote(struct bed *bed, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct rv_trace *trace = toy_head_answer(&bed->toy, NULL);
+        struct rv_learner_result result;
+        double score = toy_head_has(trace, TOKEN);
+
+        trace->id = ++bed->id;
+        rv_trace_ring_add(rv_learner_traces(bed->learner), trace);
+        assert_ok(rv_learner_vote(bed->learner, NULL, bed->id, score, &result, err));
+    }
+}
+
+static struct rv_learner_summary sum_up(struct bed *bed)
+{
+    struct rv_learner_summary sum;
+
+    assert_ok(rv_learner_sum_up(bed->learner, NULL, &sum, err));
+    return sum;
+}
+
+static void a_result_that_cannot_be_handed_over_is_not_the_last(void **state)
+{
+    int64_t until, n_ticks;
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, NULL);
+    atomic_store(&n_failures, 1);
+    vote(&bed, RV_BACKGROUND_EVERY);
+    for (until = rv_clock_us() + LONG_US; atomic_load(&n_failures) > 0 && rv_clock_us() < until;)
+        (void)sched_yield();
+    assert_int_equal(atomic_load(&n_failures), 0);
+    n_ticks = sum_up(&bed).n_ticks;
+    vote(&bed, 4 * RV_BACKGROUND_EVERY);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_true(sum_up(&bed).n_ticks > n_ticks);
+    close_bed(&bed);
+}
+
+/* What was computed from an event is gone from the log before the event is: then it is gone from what answers too. */
+static void what_is_half_forgotten_is_as_the_log_has_it(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct rv_learner_result result;
+    struct ruvllm_error failure;
+    struct bed bed, again;
+    uint64_t before;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, store);
+    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
+        vote(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    assert_true(sum_up(&bed).n_ticks > 0);
+    before = learn_fixture_bits(bed.learner, NULL, NULL);
+    forgetting_fails = true;
+    assert_fails(rv_learner_forget(bed.learner, NULL, 1, &result, &failure), RUVLLM_IO, failure, "away");
+    forgetting_fails = false;
+    open_bed(&again, store);
+    assert_true(learn_fixture_bits(again.learner, NULL, NULL) == learn_fixture_bits(bed.learner, NULL, NULL));
+    assert_true(learn_fixture_bits(bed.learner, NULL, NULL) != before); // the ticks are gone
+    close_bed(&again);
+    close_bed(&bed);
+    ruvllm_store_close(store);
+}
+
+/* The log has it, but nothing to go back to. */
+static void a_tick_that_was_turned_down_makes_no_generation(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct rv_history history;
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, store);
+    atomic_store(&turns_down, true);
+    vote(&bed, RV_BACKGROUND_EVERY);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    vote(&bed, 1);
+    atomic_store(&turns_down, false);
+    assert_ok(rv_learner_history(bed.learner, NULL, 0, 100, &history, err));
+    assert_int_equal(history.n, RV_BACKGROUND_EVERY + 2);
+    assert_int_equal(history.rows[0].note.generation, RV_BACKGROUND_EVERY + 1);
+    assert_int_equal(history.rows[1].kind, RV_STORE_EVENT_GATE);
+    assert_int_equal(history.rows[1].note.generation, -1);
+    assert_int_equal(sum_up(&bed).generation, RV_BACKGROUND_EVERY + 1);
+    rv_history_release(&history);
+    close_bed(&bed);
+    ruvllm_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
+        cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
+        cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
