@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "engine/adapter_depot.h"
 #include "engine/model.h"
+#include "temp_path.h"
 
 enum { RANK = 2, N_SWITCHES = 200000, N_READS = 2000 };
 
@@ -258,7 +259,7 @@ static void on_disk(const struct ruvllm_model *model, size_t n, const char *dir)
 int main(int argc, char **argv)
 {
     struct ruvllm_model_params params = ruvllm_model_params_default();
-    const char *dir = argc > 4 ? argv[4] : "/tmp/bench_adapters";
+    char folder[512];
     size_t n_memory = argc > 2 ? strtoull(argv[2], NULL, 10) : 100000;
     size_t n_disk = argc > 3 ? strtoull(argv[3], NULL, 10) : 5000;
     struct ruvllm_error err = {0};
@@ -268,13 +269,14 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: bench_adapters MODEL [N_MEMORY [N_DISK [FOLDER]]]\n");
         return 2;
     }
+    temp_path_of(folder, sizeof(folder), "bench_adapters");
     params.vocab_only = true; // shapes are all that is needed
     need(!rv_model_open(&model, argv[1], &params, false, &err), err.message);
     printf("adapters.width=%d\nadapters.rank=%d\n", model->hparams.n_embd, RANK);
     if (n_memory > 0)
         in_memory(model, n_memory);
     if (n_disk >= 100)
-        on_disk(model, n_disk, dir);
+        on_disk(model, n_disk, argc > 4 ? argv[4] : folder);
     rv_model_close(model);
     return 0;
 }

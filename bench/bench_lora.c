@@ -16,6 +16,7 @@
 #include "kv/kv_seq.h"
 #include "model/adapter.h"
 #include "model/gguf_write.h"
+#include "temp_path.h"
 
 #include <llama.h>
 #include <stdio.h>
@@ -422,11 +423,13 @@ static double run_prefill_theirs(void *user, bool with)
 
 static void bench_theirs(const char *path, const char *name, int n_threads, int n_rounds)
 {
-    char adapter[] = "/tmp/bench_lora_XXXXXX";
-    int fd = mkstemp(adapter);
+    char adapter[512];
     struct theirs t = {0};
     struct rounds r;
+    int fd;
 
+    temp_path_of(adapter, sizeof(adapter), "bench_lora_XXXXXX");
+    fd = mkstemp(adapter);
     need(fd >= 0, "cannot make a temporary file", NULL);
     write_adapter(path, adapter);
     open_theirs(&t, path, adapter, n_threads);

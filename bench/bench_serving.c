@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "engine/model.h"
+#include "engine_run.h"
 #include "kv/kv_seq.h"
 
 #include <stdio.h>
@@ -22,12 +23,6 @@
 #include <time.h>
 
 enum { N_THREADS = 2, ROUNDS = 5 };
-
-static void die(const char *what, const struct ruvllm_error *err)
-{
-    fprintf(stderr, "bench_serving: %s: %s\n", what, err ? err->message : "failed");
-    exit(1);
-}
 
 static ruvllm_engine *open_engine(const char *path, int32_t context, const struct ruvllm_kv_policy *policy)
 {
@@ -42,7 +37,7 @@ static ruvllm_engine *open_engine(const char *path, int32_t context, const struc
     params.kv = policy;
     params.kv_bytes = (uint64_t)2 << 30;
     if (ruvllm_engine_open(&engine, path, &params, &err))
-        die(path, &err);
+        engine_run_die(path, &err);
     return engine;
 }
 
@@ -52,7 +47,7 @@ static struct ruvllm_model_info info_of(ruvllm_engine *engine)
     struct ruvllm_error err;
 
     if (ruvllm_model_info_get(ruvllm_engine_model(engine), &info, &err))
-        die("info", &err);
+        engine_run_die("info", &err);
     return info;
 }
 
@@ -63,7 +58,7 @@ static int32_t *random_tokens(ruvllm_engine *engine, size_t n, uint64_t seed)
     struct rv_rng rng;
 
     if (!tokens)
-        die("memory", NULL);
+        engine_run_die("memory", NULL);
     rv_rng_init(&rng, seed);
     for (size_t i = 0; i < n; i++)
         tokens[i] = (int32_t)rv_rng_below(&rng, (uint64_t)n_vocab);
@@ -83,45 +78,20 @@ static uint64_t submit(ruvllm_engine *engine, const int32_t *tokens, size_t n, i
     params.temperature = 0;
     params.repetition_penalty = 1;
     if (ruvllm_engine_submit(engine, &request, &id, &err))
-        die("submit", &err);
+        engine_run_die("submit", &err);
     return id;
-}
-
-static struct ruvllm_response *drain(ruvllm_engine *engine, uint64_t id)
-{
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
-    struct ruvllm_error err;
-
-    do {
-        if (ruvllm_engine_next_event(engine, id, -1, &event, &err))
-            die("event", &err);
-    } while (event.type != RUVLLM_EVENT_DONE);
-    return event.response;
 }
 
 /* Time to the first token of a request of its own, in milliseconds. */
 static double first_ms(ruvllm_engine *engine, const int32_t *tokens, size_t n, int32_t *n_cached)
 {
-    struct ruvllm_response *r = drain(engine, submit(engine, tokens, n, 1));
+    struct ruvllm_response *r = engine_run_drain(engine, submit(engine, tokens, n, 1));
     double ms = (double)r->prefill_us / 1e3;
 
     if (n_cached)
         *n_cached = r->cached_tokens;
     ruvllm_response_free(r);
     return ms;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof(*values), by_value);
-    return values[n / 2];
 }
 
 /* ---- capacity ------------------------------------------------------------------------------- */
@@ -158,10 +128,10 @@ static int32_t hold(const struct ruvllm_model_info *info, int32_t n_tokens, int3
     bool fits = true;
 
     if (rv_block_pool_new(&pool, &config, &err))
-        die("pool", &err);
+        engine_run_die("pool", &err);
     while (fits && n < 512) {
         if (rv_kv_seq_init(&seqs[n], pool, &policy, n_tokens, &err))
-            die("sequence", &err);
+            engine_run_die("sequence", &err);
         n_made++;
         for (int32_t b = 0; n > 0 && b < n_shared / RV_KV_BLOCK_TOKENS; b++)
             rv_kv_seq_share(&seqs[n], seqs[0].blocks[b]);
@@ -185,7 +155,7 @@ static void capacity(const char *path)
 
     params.vocab_only = true;
     if (ruvllm_model_open(&model, path, &params, &err) || ruvllm_model_info_get(model, &info, &err))
-        die(path, &err);
+        engine_run_die(path, &err);
     token_bytes = (int64_t)4 * info.n_layers * info.n_kv_heads * info.head_dim;
     for (int i = 0; i < 2; i++) {
         int32_t cells = (int32_t)(((int64_t)256 << 20) / token_bytes / lengths[i]);
@@ -221,24 +191,25 @@ static void prefix(const char *path)
         uint64_t running = submit(engine, tokens, SHARED + OWN, 128);
 
         if (ruvllm_engine_next_event(engine, running, -1, &event, &err))
-            die("event", &err);
+            engine_run_die("event", &err);
         alone[i] = (double)(rv_clock_us() - start) / 1e3;
         memcpy(tokens + SHARED, own, OWN * sizeof(*own));
         meanwhile[i] = first_ms(engine, tokens, SHARED + OWN, &n_cached);
         if (n_cached != SHARED)
-            die("the beginning was not shared", NULL);
+            engine_run_die("the beginning was not shared", NULL);
         if (ruvllm_engine_cancel(engine, running, &err))
-            die("cancel", &err);
+            engine_run_die("cancel", &err);
         tokens[SHARED + 1]++;
         again[i] = first_ms(engine, tokens, SHARED + OWN, &n_cached);
         free(tokens);
         free(own);
     }
-    printf("prefix.first_ms=%.1f\n", median(alone, ROUNDS));
-    printf("prefix.again_ms=%.1f\n", median(again, ROUNDS));
-    printf("prefix.while_running_ms=%.1f\n", median(meanwhile, ROUNDS));
-    printf("prefix.again.ratio=%.4f\n", median(again, ROUNDS) / median(alone, ROUNDS));
-    printf("prefix.while_running.ratio=%.4f\n", median(meanwhile, ROUNDS) / median(alone, ROUNDS));
+    printf("prefix.first_ms=%.1f\n", engine_run_median(alone, ROUNDS));
+    printf("prefix.again_ms=%.1f\n", engine_run_median(again, ROUNDS));
+    printf("prefix.while_running_ms=%.1f\n", engine_run_median(meanwhile, ROUNDS));
+    printf("prefix.again.ratio=%.4f\n", engine_run_median(again, ROUNDS) / engine_run_median(alone, ROUNDS));
+    printf("prefix.while_running.ratio=%.4f\n",
+           engine_run_median(meanwhile, ROUNDS) / engine_run_median(alone, ROUNDS));
     printf("prefix.cached_tokens=%d\n", n_cached);
     ruvllm_engine_close(engine);
 }
@@ -277,15 +248,15 @@ static void latency(const char *path)
     }
     (void)ruvllm_engine_stats_get(engine, &after, &err);
     printf("latency.still_reading=%d\n", after.running);
-    printf("latency.solo_ms=%.1f\n", median(solo, ROUNDS));
-    printf("latency.step128_ms=%.1f\n", median(step, ROUNDS));
+    printf("latency.solo_ms=%.1f\n", engine_run_median(solo, ROUNDS));
+    printf("latency.step128_ms=%.1f\n", engine_run_median(step, ROUNDS));
     printf("latency.mean_step_ms=%.1f\n",
            (double)(after.busy_us - before.busy_us) / 1e3 / (double)(after.steps - before.steps));
-    printf("latency.during_ms=%.1f\n", median(during, 4 * ROUNDS));
+    printf("latency.during_ms=%.1f\n", engine_run_median(during, 4 * ROUNDS));
     printf("latency.worst_ms=%.1f\n", worst);
-    printf("latency.bound_ms=%.1f\n", 3 * median(solo, ROUNDS) + median(step, ROUNDS));
+    printf("latency.bound_ms=%.1f\n", 3 * engine_run_median(solo, ROUNDS) + engine_run_median(step, ROUNDS));
     if (ruvllm_engine_cancel(engine, reading, &err))
-        die("cancel", &err);
+        engine_run_die("cancel", &err);
     free(book);
     ruvllm_engine_close(engine);
 }
@@ -314,7 +285,7 @@ static void open_one(struct one_sequence *o, const char *path)
     params.n_threads = N_THREADS;
     params.max_context = ONE_CONTEXT;
     if (rv_model_open(&o->model, path, &params, false, &err))
-        die(path, &err);
+        engine_run_die(path, &err);
     pool = (struct rv_block_pool_config){.n_layers = o->model->hparams.n_layers,
                                          .n_kv_heads = o->model->hparams.n_kv_heads,
                                          .head_dim = o->model->hparams.head_dim};
@@ -326,14 +297,14 @@ static void open_one(struct one_sequence *o, const char *path)
                                         .max_context = ONE_CONTEXT};
     if (rv_block_pool_new(&o->pool, &pool, &err) || rv_kv_seq_init(&o->seq, o->pool, &f16, ONE_CONTEXT, &err) ||
         rv_kv_cache_new(&o->cells, &o->model->hparams, o->model->device, ONE_CONTEXT, &err))
-        die("keys and values", &err);
+        engine_run_die("keys and values", &err);
     config.pool = o->pool;
     if (rv_decoder_new(&o->over_blocks, &config, &err))
-        die("decoder", &err);
+        engine_run_die("decoder", &err);
     config.pool = NULL;
     config.kv = o->cells;
     if (rv_decoder_new(&o->over_cells, &config, &err))
-        die("decoder", &err);
+        engine_run_die("decoder", &err);
 }
 
 static void close_one(struct one_sequence *o)
@@ -358,9 +329,9 @@ static void step_one(struct one_sequence *o, bool blocks, const int32_t *tokens,
     for (int32_t i = 0; i < n; i++)
         pos[i] = from + i;
     if (blocks && !rv_kv_seq_reserve(&o->seq, n))
-        die("no room", NULL);
+        engine_run_die("no room", NULL);
     if (rv_decoder_run(blocks ? o->over_blocks : o->over_cells, &batch, RV_DECODER_LOGITS, &rows, &err))
-        die("step", &err);
+        engine_run_die("step", &err);
     if (blocks)
         rv_kv_seq_advance(&o->seq, n);
 }
@@ -396,7 +367,7 @@ static void paged(const char *path)
         if (i >= 0)
             ratios[i] = i % 2 == 0 ? second / first : first / second;
     }
-    printf("paged.one_sequence.ratio=%.4f\n", median(ratios, ROUNDS));
+    printf("paged.one_sequence.ratio=%.4f\n", engine_run_median(ratios, ROUNDS));
     close_one(&one);
 }
 
@@ -415,7 +386,7 @@ static double decode_rate(ruvllm_engine *engine, uint64_t seed)
         ids[i] = submit(engine, tokens, PROMPT, ANSWER);
     }
     for (int i = 0; i < N; i++) {
-        struct ruvllm_response *r = drain(engine, ids[i]);
+        struct ruvllm_response *r = engine_run_drain(engine, ids[i]);
         decode_us = r->decode_us > decode_us ? r->decode_us : decode_us;
         ruvllm_response_free(r);
     }
@@ -435,7 +406,7 @@ static double convert_us(const struct ruvllm_model_info *info)
     int32_t blocks[64];
 
     if (rv_block_pool_new(&pool, &config, &err))
-        die("pool", &err);
+        engine_run_die("pool", &err);
     for (int i = 0; i < 64; i++) {
         blocks[i] = rv_block_pool_take(pool, RV_KV_BLOCK_F16);
         memset(rv_block_pool_data(pool, blocks[i]), 0x2C, rv_block_pool_block_bytes(pool, RV_KV_BLOCK_F16));
@@ -473,11 +444,11 @@ static void migration(const char *path)
         us = convert_us(&info);
     }
     printf("migration.convert_us=%.0f\n", us);
-    printf("migration.decode.f16=%.2f\n", median(rates[0], ROUNDS));
-    printf("migration.decode.tiers=%.2f\n", median(rates[1], ROUNDS));
-    printf("migration.decode.ratio=%.4f\n", median(ratios, ROUNDS));
+    printf("migration.decode.f16=%.2f\n", engine_run_median(rates[0], ROUNDS));
+    printf("migration.decode.tiers=%.2f\n", engine_run_median(rates[1], ROUNDS));
+    printf("migration.decode.ratio=%.4f\n", engine_run_median(ratios, ROUNDS));
     /* Each of the four sequences converts a block twice in 32 of its tokens. */
-    printf("migration.share_of_decode=%.4f\n", us / 32 * median(rates[0], ROUNDS) / 1e6);
+    printf("migration.share_of_decode=%.4f\n", us / 32 * engine_run_median(rates[0], ROUNDS) / 1e6);
     ruvllm_engine_close(engines[0]);
     ruvllm_engine_close(engines[1]);
 }
@@ -495,7 +466,7 @@ static char *needle_text(int depth, int n_depths, int code)
     char *text = calloc(N_SENTENCES + 4, 100), *end = text;
 
     if (!text)
-        die("memory", NULL);
+        engine_run_die("memory", NULL);
     for (int i = 0; i < N_SENTENCES; i++) {
         if (i == depth * N_SENTENCES / n_depths)
             end += snprintf(end, 100, "The secret number of the old gate is %d. ", code);
@@ -521,8 +492,8 @@ static bool recalls(ruvllm_engine *engine, const char *text, int code)
     params.temperature = 0;
     params.repetition_penalty = 1;
     if (ruvllm_engine_submit(engine, &request, &id, &err))
-        die("submit", &err);
-    r = drain(engine, id);
+        engine_run_die("submit", &err);
+    r = engine_run_drain(engine, id);
     snprintf(expected, sizeof(expected), "%d", code);
     found = strstr(r->text, expected) != NULL;
     ruvllm_response_free(r);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/keyed_hash.h"
 #include "kv/spill_file.h"
+#include "temp_path.h"
 
 enum { ROUNDS = 9, TOTAL = 64 << 20 };
 
@@ -87,7 +88,8 @@ static void fill(uint8_t *data, size_t n)
 int main(int argc, char **argv)
 {
     struct rv_block_pool_config shape = {.n_layers = 22, .n_kv_heads = 4, .head_dim = 64, .budget = TOTAL};
-    struct rv_spill_file_config config = {.dir = argc > 1 ? argv[1] : "/tmp", .budget = 2 * (uint64_t)TOTAL};
+    struct rv_spill_file_config config = {.dir = argc > 1 ? argv[1] : temp_path_folder(),
+                                          .budget = 2 * (uint64_t)TOTAL};
     struct watch writing = {0}, reading = {0}, hashing = {0};
     const uint8_t key[RV_KEYED_HASH_KEY] = {1};
     struct rv_block_pool *pool;

@@ -2,6 +2,7 @@
 
 #include "engine/engine_learn.h"
 #include "learn_lab.h"
+#include "temp_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static void open_store(struct host *host, const char *path)
     if (!path) {
         int fd;
 
-        (void)snprintf(host->temporary, sizeof(host->temporary), "/tmp/bench_learn_XXXXXX");
+        temp_path_of(host->temporary, sizeof(host->temporary), "bench_learn_XXXXXX");
         fd = mkstemp(host->temporary);
         if (fd < 0)
             lab_die("there is no room for a temporary file", NULL);

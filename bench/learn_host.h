@@ -23,7 +23,7 @@ struct host_config {
 struct host {
     ruvllm_engine *engine;
     ruvllm_store *store; // NULL: it does not learn
-    char temporary[64];  // the store's file that is to go; empty: none
+    char temporary[512]; // the store's file that is to go; empty: none
 };
 
 void host_open(struct host *host, const struct host_config *config);
