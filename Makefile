@@ -25,7 +25,7 @@ help:
 	@echo '    make format     let clang-format rewrite the sources'
 	@echo
 	@echo 'Before a merge:'
-	@echo '    make parity     the slow tests: our numbers and tokens against libllama on real and synthetic models'
+	@echo '    make parity     the slow tests in full: our numbers and tokens against libllama on real and synthetic models'
 	@echo '    make asan       address and undefined-behaviour sanitizers'
 	@echo '    make tsan       thread sanitizer'
 	@echo '    make kv-random  a million random operations on blocks, prefix tree and scheduler'
@@ -118,7 +118,7 @@ bench-store: build
 	    'build/release/bench/bench_store "$$(echo "$$RUVLLM_TEST_POSTGRES" | sed s/@/postgres/)"'
 
 parity: build
-	ctest --preset release -L slow
+	RUVLLM_PARITY=full ctest --preset release -L slow
 
 SCHEMAS ?= 1000
 schema-campaign: build
