@@ -115,7 +115,7 @@ void learn_row13(struct learn_args *args)
                                                     .bound = args->is_short ? LEARN_AT_MOST : LEARN_FREE,
                                                     .short_must = 2});
     learn_figure_print(args, &(struct learn_figure){.what = "captured", // else nothing was paid for
-                                                    .value = host_vote(&hosts[1], TENANT, ids[1], 1).kl > 0,
+                                                    .value = host_vote(&hosts[1], TENANT, ids[1], 0).kl > 0,
                                                     .bound = LEARN_AT_LEAST,
                                                     .must = 1,
                                                     .short_must = 1});
