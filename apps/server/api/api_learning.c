@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "server/api/api_json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,7 +158,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         rv_api_json_int(out, "keys", info->n_keys);
         rv_api_json_bool(out, "paused", info->is_paused);
         rv_api_json_real(out, "anchor_kl", info->anchor_kl);
-        rv_api_json_real(out, "kl_budget", info->kl_budget);
+        rv_api_json_real(out, "kl_budget", info->kl_budget > 0 ? info->kl_budget : NAN);
         rv_api_json_int(out, "ticks", info->n_ticks);
     }
     rv_api_json_end(out, '}');
