@@ -26,11 +26,10 @@ static const double max_different = 0.002;
 static const double max_entropy = 3.0; // nats; a flat distribution would prove nothing
 /* Under a sanitizer, where a token costs twenty times as much and memory is what is looked at, a sample does. */
 #ifdef RUVLLM_IS_SANITIZED
-enum { MIN_POSITIONS = 256, ANSWER_TOKENS = 16, MAX_PROMPTS = 2 };
+enum { MIN_POSITIONS = 256, ANSWER_TOKENS = 16, MAX_PROMPTS = 2, SAMPLE_POSITIONS = 256, SAMPLE_PROMPTS = 2 };
 #else
-enum { MIN_POSITIONS = 2000, ANSWER_TOKENS = 64, MAX_PROMPTS = 64 };
+enum { MIN_POSITIONS = 2000, ANSWER_TOKENS = 64, MAX_PROMPTS = 64, SAMPLE_POSITIONS = 512, SAMPLE_PROMPTS = 2 };
 #endif
-enum { SAMPLE_POSITIONS = 512, SAMPLE_PROMPTS = 2 };
 
 struct subject {
     const char *group;
@@ -71,7 +70,7 @@ static bool is_sampled(const struct subject *subject)
 
 static size_t min_positions(const struct subject *subject)
 {
-    return is_sampled(subject) && SAMPLE_POSITIONS < MIN_POSITIONS ? SAMPLE_POSITIONS : MIN_POSITIONS;
+    return is_sampled(subject) ? SAMPLE_POSITIONS : MIN_POSITIONS;
 }
 
 static size_t max_prompts(const struct subject *subject)
