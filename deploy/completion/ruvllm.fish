@@ -288,7 +288,7 @@ complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l rate -x -d 'Learnin
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l schedule -x -d 'How the rate goes over the run: constant, cosine or one-cycle'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l decay -x -d 'Weight decay'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l kl -x -d 'Weight of the anchors against the examples'
-complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l kto -d 'Judge examples with a score as a whole (KTO) instead of token by token'
+complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l kto -d 'Judge examples with a score as a whole (KTO) instead of token by token; so it is with --tenant'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l beta -x -d 'How soon a difference is enough, for pairs (DPO) and --kto'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l seed -x -d 'Order of the examples and first values'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l memory -x -d 'Memory for what would otherwise be computed twice'
