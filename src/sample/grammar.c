@@ -17,6 +17,7 @@
 enum {
     N_KEPT = 4,               // masks of standings kept for a matcher
     MATCHER_STANDINGS = 1024, // of a matcher's own walk
+    FEW = 10,                 // logits that are set one by one
 };
 
 struct rv_grammar {
@@ -264,24 +265,41 @@ ruvllm_status rv_grammar_matcher_mask(struct rv_grammar_matcher *matcher, const 
     return rc;
 }
 
-/* Up to 64 logits: those without a bit go. The work is that of the fewer, bits or gaps. */
+/* Up to 64 logits: those without a bit go. */
 static void forbid(float *logits, size_t n, uint64_t allowed)
 {
-    uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX, gaps = all & ~allowed;
-    float kept[64];
+    static const uint32_t minus_infinity = 0xFF800000u;
+    static const uint32_t keeps[16][4] = {
+        {0, 0, 0, 0},     {~0u, 0, 0, 0},     {0, ~0u, 0, 0},     {~0u, ~0u, 0, 0},
+        {0, 0, ~0u, 0},   {~0u, 0, ~0u, 0},   {0, ~0u, ~0u, 0},   {~0u, ~0u, ~0u, 0},
+        {0, 0, 0, ~0u},   {~0u, 0, 0, ~0u},   {0, ~0u, 0, ~0u},   {~0u, ~0u, 0, ~0u},
+        {0, 0, ~0u, ~0u}, {~0u, 0, ~0u, ~0u}, {0, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0u},
+    };
 
-    if (__builtin_popcountll(gaps) <= 32) {
-        for (; gaps; gaps &= gaps - 1)
+    if (n == 64 && __builtin_popcountll(allowed) >= 64 - FEW) {
+        for (uint64_t gaps = ~allowed; gaps; gaps &= gaps - 1)
             logits[__builtin_ctzll(gaps)] = -INFINITY;
         return;
     }
-    allowed &= all;
-    for (uint64_t left = allowed; left; left &= left - 1)
-        kept[__builtin_ctzll(left)] = logits[__builtin_ctzll(left)];
-    for (size_t i = 0; i < n; i++)
-        logits[i] = -INFINITY;
-    for (uint64_t left = allowed; left; left &= left - 1)
-        logits[__builtin_ctzll(left)] = kept[__builtin_ctzll(left)];
+    if (allowed == 0) {
+        for (size_t i = 0; i < n; i++)
+            logits[i] = -INFINITY;
+        return;
+    }
+    for (size_t i = 0; n < 64 && i < n; i++)
+        logits[i] = allowed >> i & 1 ? logits[i] : -INFINITY;
+    if (n < 64)
+        return;
+    /* Four at a time, without branches. */
+    for (size_t i = 0; i < 64; i += 4) {
+        const uint32_t *keep = keeps[allowed >> i & 15];
+        uint32_t four[4];
+
+        memcpy(four, logits + i, sizeof(four));
+        for (size_t k = 0; k < 4; k++)
+            four[k] = (four[k] & keep[k]) | (minus_infinity & ~keep[k]);
+        memcpy(logits + i, four, sizeof(four));
+    }
 }
 
 ruvllm_status rv_grammar_matcher_apply(struct rv_grammar_matcher *matcher, float *logits, size_t n_vocab,

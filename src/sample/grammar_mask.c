@@ -452,39 +452,54 @@ static bool add_repetitions(struct maker *m)
 
 /* ---- masks ------------------------------------------------------------------------------------------ */
 
-/* The different places that the standing's rules return to. */
-static int32_t list_belows(struct maker *m, const struct rv_grammar_walk_standing *s)
+/* Sorts a standing's places by what their rules return to; how many groups there are. */
+static int32_t sort_groups(struct maker *m, const struct rv_grammar_walk_standing *s)
 {
+    struct rv_grammar_mask_scratch *scratch = m->scratch;
     struct rv_grammar_walk *w = m->walk;
-    int32_t n = 0;
+    int32_t *group_of = w->moved; // by place returned to
+    int32_t n = 0, sum = 0;
 
     w->mark++;
+    w->n_steps += s->n;
     for (int32_t i = 0; i < s->n; i++) {
         int32_t below = w->places[w->items[s->first + i]].below;
 
-        if (below < 0 || w->places[below].mark == w->mark) // DONE has nothing below it
+        if (below < 0) // DONE has nothing below it
             continue;
-        w->places[below].mark = w->mark;
-        m->scratch->belows[n++] = below;
+        if (w->places[below].mark != w->mark) {
+            w->places[below].mark = w->mark;
+            group_of[below] = n;
+            scratch->belows[n] = below;
+            scratch->ends[n++] = 0;
+        }
+        scratch->ends[group_of[below]]++;
+    }
+    for (int32_t i = 0; i < n; i++) { // ends become beginnings, which move to ends again
+        int32_t count = scratch->ends[i];
+
+        scratch->ends[i] = sum;
+        sum += count;
+    }
+    for (int32_t i = 0; i < s->n; i++) {
+        int32_t place = w->items[s->first + i];
+
+        if (w->places[place].below >= 0)
+            scratch->sorted[scratch->ends[group_of[w->places[place].below]]++] = place;
     }
     return n;
 }
 
-static void list_group(struct maker *m, const struct rv_grammar_walk_standing *s, int32_t below)
+static void take_group(struct maker *m, int32_t i)
 {
-    struct rv_grammar_mask_group *group = &m->scratch->group;
-    struct rv_grammar_walk *w = m->walk;
+    struct rv_grammar_mask_scratch *scratch = m->scratch;
+    struct rv_grammar_mask_group *group = &scratch->group;
 
-    group->below = below;
+    group->below = scratch->belows[i];
     group->n = 0;
-    w->n_steps += s->n;
-    for (int32_t i = 0; i < s->n; i++) {
-        int32_t place = w->items[s->first + i];
-
-        if (w->places[place].below != below)
-            continue;
-        group->starts[group->n] = w->places[place].at;
-        group->places[group->n++] = place;
+    for (int32_t k = i > 0 ? scratch->ends[i - 1] : 0; k < scratch->ends[i]; k++) {
+        group->starts[group->n] = m->walk->places[scratch->sorted[k]].at;
+        group->places[group->n++] = scratch->sorted[k];
     }
 }
 
@@ -507,12 +522,12 @@ bool rv_grammar_mask_fill(struct rv_grammar_mask_known *known, struct rv_grammar
 {
     struct maker m = {.known = known, .automaton = walk->automaton, .scratch = scratch, .walk = walk, .bits = bits};
     struct rv_grammar_walk_standing s = walk->standings[standing];
-    int32_t n_belows = list_belows(&m, &s);
+    int32_t n_groups = sort_groups(&m, &s);
     struct tour t = tour_of(&m);
 
     scratch->n_narrow = 0;
-    for (int32_t i = 0; i < n_belows; i++) {
-        list_group(&m, &s, scratch->belows[i]);
+    for (int32_t i = 0; i < n_groups; i++) {
+        take_group(&m, i);
         if (!add_group(&m))
             return false;
     }

@@ -57,7 +57,9 @@ struct rv_grammar_mask_scratch {
     struct rv_grammar_mask_following followings[RV_GRAMMAR_MASK_FOLLOWINGS];
     int32_t next_following; // to be given up next
     struct rv_grammar_mask_group group;
-    int32_t belows[RV_GRAMMAR_WALK_MAX_PLACES];
+    int32_t belows[RV_GRAMMAR_WALK_MAX_PLACES]; // what groups return to
+    int32_t ends[RV_GRAMMAR_WALK_MAX_PLACES];   // of groups in `sorted`; the first begins at 0
+    int32_t sorted[RV_GRAMMAR_WALK_MAX_PLACES]; // places by group
     int32_t narrow[RV_GRAMMAR_WALK_MAX_PLACES]; // places that are walked where they stand
     int32_t n_narrow;
     int32_t path[RV_TOKEN_TRIE_MAX_LEN + 2]; // standings by depth

@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum {
-    PLACES_EACH = 8, // places and items reserved for a standing, on average
-    MIN_PLACES = 4 * RV_GRAMMAR_WALK_MAX_PLACES,
+    PLACES_EACH = 8,                             // places and items reserved for a standing, on average
+    MIN_PLACES = 4 * RV_GRAMMAR_WALK_MAX_PLACES, // and beyond that, for few standings of many places
+    MAX_PLACES = 1 << 16,                        // likewise, in an automaton of as many states
     WORK_ROOM = 8 * RV_GRAMMAR_WALK_MAX_PLACES,
 };
 
@@ -29,10 +30,11 @@ ruvllm_status rv_grammar_walk_init(struct rv_grammar_walk *walk, const struct rv
                                    int32_t max_standings, struct ruvllm_error *err)
 {
     struct rv_grammar_walk *w = walk;
+    int32_t more = automaton->n_states < MIN_PLACES ? MIN_PLACES : automaton->n_states;
 
     *w = (struct rv_grammar_walk){.automaton = automaton, .max_standings = max_standings};
-    w->max_places = PLACES_EACH * max_standings + MIN_PLACES;
-    w->max_items = PLACES_EACH * max_standings + MIN_PLACES;
+    w->max_places = PLACES_EACH * max_standings + (more < MAX_PLACES ? more : MAX_PLACES);
+    w->max_items = w->max_places;
     w->places = rv_realloc_array(NULL, (size_t)w->max_places, sizeof(*w->places));
     w->place_slots = rv_realloc_array(NULL, (size_t)table_size(w->max_places), sizeof(*w->place_slots));
     w->standings = rv_realloc_array(NULL, (size_t)max_standings, sizeof(*w->standings));

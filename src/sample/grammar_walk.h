@@ -54,7 +54,7 @@ struct rv_grammar_walk {
     int32_t *next; // n_classes for each standing; -1: not known yet
     int32_t *work; // scratch of a closure: places to look at, then places found
     int32_t *found;
-    int32_t *moved; // scratch of rv_grammar_walk_keep_only: new numbers of places
+    int32_t *moved; // scratch between calls, by place; in rv_grammar_walk_keep_only new numbers
     int32_t mark;
     int32_t n_resets; // numbers of standings hold until it changes
     int64_t n_steps;  // places looked at since the caller last set it to 0

@@ -67,6 +67,12 @@ static const char *find_format(const char *name, bool is_counted)
     return NULL;
 }
 
+/* Zod's names for what the pattern beside them says. */
+static bool is_said_by_pattern(const char *format)
+{
+    return strcmp(format, "starts_with") == 0 || strcmp(format, "ends_with") == 0 || strcmp(format, "includes") == 0;
+}
+
 int32_t rv_schema_string_write(struct rv_schema_reader *reader, yyjson_val *schema, const char *path)
 {
     struct rv_schema_reader *r = reader;
@@ -87,7 +93,7 @@ int32_t rv_schema_string_write(struct rv_schema_reader *reader, yyjson_val *sche
         wish.pattern = yyjson_get_str(pattern);
         wish.pattern_len = yyjson_get_len(pattern);
     }
-    if (format) {
+    if (format && !(pattern && is_said_by_pattern(yyjson_get_str(format)))) {
         wish.format = find_format(yyjson_get_str(format), is_counted);
         if (!wish.format)
             rv_schema_reader_fail(r, path, "'format' \"%.40s\" is not supported", yyjson_get_str(format));
