@@ -264,8 +264,17 @@ static void expand(struct rv_grammar_walk *w, struct closure *c, int32_t place)
     }
 }
 
+/* What a closure finds is often in order already, backwards. */
 static void sort_places(int32_t *places, int32_t n)
 {
+    bool is_backwards = n > 1 && places[0] > places[n - 1];
+
+    for (int32_t i = 0; is_backwards && i < n / 2; i++) {
+        int32_t place = places[i];
+
+        places[i] = places[n - 1 - i];
+        places[n - 1 - i] = place;
+    }
     for (int32_t gap = n / 2; gap > 0; gap /= 2)
         for (int32_t i = gap; i < n; i++) {
             int32_t place = places[i], at = i;
