@@ -1,7 +1,7 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora bench-spec bench-learn bench-store server-load schema-campaign parity kv-random store-kill \
+	bench-serve bench-lora bench-grammar bench-spec bench-learn bench-store server-load schema-campaign parity kv-random store-kill \
 	learn-outage install deb clean
 
 PREFIX ?= /usr/local
@@ -43,6 +43,7 @@ help:
 	@echo '    make bench-kv      keys and values in fewer bits: what they cost, beside llama.cpp'
 	@echo '    make bench-serve   many sequences at once beside llama.cpp, and what serving promises'
 	@echo '    make bench-lora    what adapters cost a step, beside llama.cpp'
+	@echo '    make bench-grammar what answers with a shape cost a token, beside llama.cpp, and 64 of them in a batch'
 	@echo '    make bench-spec    tokens a second with guessing ahead, over those without'
 	@echo '    make bench-learn   what feedback gains and what it costs; ROWS=1,2 MODELS=... SEEDS=3 (about an hour)'
 	@echo '    make bench-store   events into the store: how many a second, how soon acknowledged'
@@ -104,6 +105,11 @@ bench-serve: build
 
 bench-lora: build
 	python3 scripts/bench_lora.py
+
+bench-grammar: build
+	build/release/bench/bench_grammar $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf
+	build/release/bench/bench_grammar beside $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf
+	build/release/bench/bench_grammar rows $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf
 
 bench-spec: build
 	for case in copy free; do build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case; done

@@ -1,10 +1,14 @@
 /*
  * Thompson's construction, written from the end of a text to its beginning: every piece is made knowing the state that
  * follows it. Nothing here recurses, and the work is bounded by MAX_WORK, whatever counts the syntax repeats.
+ *
+ * Repetitions are written out copy by copy, but for those of simple children (one character of a class), which are
+ * written once and counted while they are walked: a string of up to 5,000 characters is as small as one of any length.
  */
 #include "sample/automaton.h"
 
 #include "base/alloc.h"
+#include "sample/automaton_check.h"
 
 #include <string.h>
 
@@ -14,6 +18,9 @@ enum {
     MAX_NESTING = 512,  // of nodes; front ends allow RV_SYNTAX_MAX_DEPTH levels of theirs
     SMALL_RULE = 24,    // nodes of a rule that is written out where it is called
     SMALL_COUNT = 8,    // of its repetitions
+    MIN_COUNTED = 8,    // copies from which on a repetition is counted
+    MIN_WIDTH = 16,     // characters its child can read, all in all
+    MAX_CHILD = 128,    // nodes of it
 };
 
 /* A node being written. */
@@ -24,13 +31,15 @@ struct frame {
     int32_t child; // to write next; -1: none
     int32_t n_optional, n_required;
     int32_t loop; // state that a repetition returns to; -1: none
+    bool is_counted;
 };
 
 struct writer {
     const struct rv_syntax *syntax;
     struct rv_automaton *out;
-    int32_t cap;
+    int32_t cap, counts_cap;
     int32_t work;
+    bool is_counting;  // inside a counted repetition, where others are written out
     int32_t *starts;   // of rules
     uint8_t *is_small; // by rule: written out where it is called
     int32_t depth;
@@ -172,6 +181,45 @@ static int32_t add_literal(struct writer *w, const struct rv_syntax_node *node, 
     return next;
 }
 
+/* One more way on from a split. */
+static void attach(struct writer *w, int32_t split, int32_t to)
+{
+    struct rv_automaton_state *s = &w->out->states[split];
+
+    if (w->failed)
+        return;
+    if (s->a < 0) {
+        s->a = to;
+    } else if (s->b < 0) {
+        s->b = to;
+    } else {
+        int32_t both = add_state(w, RV_AUTOMATON_SPLIT, s->b, to);
+
+        w->out->states[split].b = both;
+    }
+}
+
+/* A split for each of the machine's states, one after the other, then its edges. */
+static int32_t add_machine(struct writer *w, const struct rv_syntax_node *node, int32_t next)
+{
+    const struct rv_syntax_edge *edges = w->syntax->edges + node->a;
+    int32_t first = w->out->n_states, last = 0;
+
+    for (int32_t i = 0; i < node->b; i++) {
+        last = edges[i].from > last ? edges[i].from : last;
+        last = edges[i].to > last ? edges[i].to : last;
+    }
+    for (int32_t i = 0; i <= last && !w->failed; i++)
+        (void)add_state(w, RV_AUTOMATON_SPLIT, -1, -1);
+    for (int32_t i = 0; i < node->b && !w->failed; i++) {
+        int32_t to = edges[i].to < 0 ? next : add_byte(w, edges[i].lo, edges[i].hi, first + edges[i].to);
+
+        attach(w, first + edges[i].from, to);
+        w->work++;
+    }
+    return first;
+}
+
 /* ---- small rules -------------------------------------------------------------------------------- */
 
 /*
@@ -189,7 +237,7 @@ static bool is_small(const struct rv_syntax *s, int32_t rule)
         for (; at >= 0; at = s->nodes[at].prev) {
             const struct rv_syntax_node *node = &s->nodes[at];
 
-            if (++n_seen > SMALL_RULE || node->kind == RV_SYNTAX_CALL)
+            if (++n_seen > SMALL_RULE || node->kind == RV_SYNTAX_CALL || node->kind == RV_SYNTAX_MACHINE)
                 return false;
             if (node->kind == RV_SYNTAX_REPEAT && (node->b < 0 || node->b > SMALL_COUNT))
                 return false;
@@ -198,6 +246,186 @@ static bool is_small(const struct rv_syntax *s, int32_t rule)
         }
     }
     return true;
+}
+
+/* ---- repetitions that are counted ------------------------------------------------------------------ */
+
+/* Characters a class has, or more than are asked for. */
+static int64_t width(const struct rv_syntax *s, const struct rv_syntax_node *node)
+{
+    int64_t sum = 0;
+
+    for (int32_t i = 0; i < node->b && sum < MIN_WIDTH; i++)
+        sum += (int64_t)s->ranges[node->a + i].hi - s->ranges[node->a + i].lo + 1;
+    return sum;
+}
+
+/*
+ * Whether every part of a child reads something and none is optional. Then a text that stands at the end of a copy
+ * stands nowhere inside of one, unless it can be read in two ways, which shows when it is walked (counted.h).
+ */
+static bool is_countable(struct writer *w, const struct rv_syntax_node *repeat)
+{
+    const struct rv_syntax *s = w->syntax;
+    int32_t open[MAX_CHILD + 1], n_open = 1, n_seen = 0;
+    int64_t sum = 0;
+
+    if (w->is_counting || (repeat->a < MIN_COUNTED && repeat->b < MIN_COUNTED))
+        return false;
+    open[0] = repeat->last;
+    while (n_open > 0) {
+        for (int32_t at = open[--n_open]; at >= 0; at = s->nodes[at].prev) {
+            const struct rv_syntax_node *node = &s->nodes[at];
+            int32_t inside = node->last;
+
+            w->work++;
+            if (++n_seen > MAX_CHILD || node->kind == RV_SYNTAX_EMPTY || node->kind == RV_SYNTAX_MACHINE)
+                return false;
+            if (node->kind == RV_SYNTAX_REPEAT && (node->a != node->b || node->a == 0))
+                return false;
+            if (node->kind == RV_SYNTAX_CALL && !w->is_small[node->a])
+                return false;
+            if (node->kind == RV_SYNTAX_CLASS)
+                sum += width(s, node);
+            if (node->kind == RV_SYNTAX_CALL)
+                inside = s->rules[node->a];
+            if (inside >= 0)
+                open[n_open++] = inside;
+            else if (node->kind == RV_SYNTAX_SEQ || node->kind == RV_SYNTAX_ALT)
+                return false;
+        }
+    }
+    return sum >= MIN_WIDTH;
+}
+
+static void push(struct writer *w, int32_t node, int32_t next);
+
+static void begin_count(struct writer *w, struct frame *f)
+{
+    const struct rv_syntax_node *node = &w->syntax->nodes[f->node];
+    struct rv_automaton *out = w->out;
+    int32_t which = out->n_counts, again;
+
+    if (!w->failed && out->n_counts == w->counts_cap) {
+        int32_t cap = w->counts_cap ? 2 * w->counts_cap : 16;
+        struct rv_automaton_count *grown = rv_realloc_array(out->counts, (size_t)cap, sizeof(*grown));
+
+        if (!grown) {
+            w->failed = RUVLLM_NO_MEMORY;
+            return;
+        }
+        out->counts = grown;
+        w->counts_cap = cap;
+    }
+    f->loop = add_state(w, RV_AUTOMATON_COUNT, -1, which);
+    again = add_state(w, RV_AUTOMATON_AGAIN, f->loop, which);
+    if (w->failed)
+        return;
+    out->counts[out->n_counts++] = (struct rv_automaton_count){.least = node->a,
+                                                               .most = node->b,
+                                                               .head = f->loop,
+                                                               .next = f->next,
+                                                               .first = out->n_states,
+                                                               .end = -1,
+                                                               .like = which};
+    w->is_counting = true;
+    push(w, node->last, again);
+}
+
+/* True when the repetition is written. */
+static bool count(struct writer *w, struct frame *f)
+{
+    struct rv_automaton *out = w->out;
+
+    if (f->loop < 0) {
+        begin_count(w, f);
+        return false;
+    }
+    out->states[f->loop].a = f->entry;
+    out->counts[out->n_counts - 1].end = out->n_states;
+    f->entry = f->loop;
+    w->is_counting = false;
+    return true;
+}
+
+static uint32_t mix(uint32_t hash, uint32_t value)
+{
+    hash = (hash ^ value) * 0x9E3779B1u;
+    return hash ^ hash >> 15;
+}
+
+/* State i of a child, with targets counted from its first. */
+static struct rv_automaton_state relative(const struct rv_automaton *a, const struct rv_automaton_count *c, int32_t i)
+{
+    struct rv_automaton_state state = a->states[c->first + i];
+
+    /* The repetition itself stands right before its child; what is none is further away. */
+    state.a = state.a < 0 ? INT32_MIN : state.a - c->first;
+    state.b = state.b < 0 ? INT32_MIN : state.b - c->first;
+    return state;
+}
+
+static bool is_same_child(const struct rv_automaton *a, const struct rv_automaton_count *x,
+                          const struct rv_automaton_count *y)
+{
+    if (x->end - x->first != y->end - y->first || a->states[x->head].a - x->first != a->states[y->head].a - y->first)
+        return false;
+    for (int32_t i = 0; i < x->end - x->first; i++) {
+        struct rv_automaton_state p = relative(a, x, i), q = relative(a, y, i);
+
+        if (p.kind != q.kind || p.lo != q.lo || p.hi != q.hi || p.a != q.a || p.b != q.b)
+            return false;
+    }
+    return true;
+}
+
+/* Finds repetitions of the same child, so that they share what is found out about it. */
+static ruvllm_status find_likes(struct rv_automaton *a, struct ruvllm_error *err)
+{
+    size_t size = 64;
+    int32_t *slots;
+
+    while (size < 2 * (size_t)a->n_counts)
+        size *= 2;
+    slots = a->n_counts > 0 ? rv_realloc_array(NULL, size, sizeof(*slots)) : NULL;
+    if (!slots)
+        return a->n_counts == 0 ? RUVLLM_OK : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate its repetitions");
+    memset(slots, 0xFF, size * sizeof(*slots));
+    for (int32_t i = 0; i < a->n_counts; i++) {
+        struct rv_automaton_count *c = &a->counts[i];
+        uint32_t hash = 7;
+        size_t slot;
+
+        for (int32_t k = 0; k < c->end - c->first; k++) {
+            struct rv_automaton_state state = relative(a, c, k);
+
+            hash = mix(hash, (uint32_t)(state.kind | state.lo << 8 | state.hi << 16));
+            hash = mix(mix(hash, (uint32_t)state.a), (uint32_t)state.b);
+        }
+        for (slot = hash & (size - 1); slots[slot] >= 0; slot = (slot + 1) & (size - 1))
+            if (is_same_child(a, &a->counts[slots[slot]], c))
+                break;
+        if (slots[slot] < 0)
+            slots[slot] = i;
+        c->like = slots[slot];
+    }
+    rv_free(slots);
+    return RUVLLM_OK;
+}
+
+int32_t rv_automaton_count_of(const struct rv_automaton *automaton, int32_t state)
+{
+    int32_t lo = 0, hi = automaton->n_counts;
+
+    while (lo < hi) { // the first whose states end behind it
+        int32_t middle = lo + (hi - lo) / 2;
+
+        if (automaton->counts[middle].end <= state)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo < automaton->n_counts && automaton->counts[lo].first <= state ? lo : -1;
 }
 
 /* ---- trees, without recursion -------------------------------------------------------------------- */
@@ -218,7 +446,8 @@ static void push(struct writer *w, int32_t node, int32_t next)
     if (n->kind == RV_SYNTAX_REPEAT) {
         f->n_required = n->a;
         f->n_optional = n->b < 0 ? 0 : n->b - n->a;
-        if (n->b < 0)
+        f->is_counted = is_countable(w, n);
+        if (n->b < 0 && !f->is_counted)
             f->loop = add_state(w, RV_AUTOMATON_SPLIT, -1, next);
     }
 }
@@ -267,6 +496,9 @@ static bool advance(struct writer *w, struct frame *f, int32_t *entry)
     case RV_SYNTAX_CLASS:
         f->entry = add_class(w, node, f->next);
         break;
+    case RV_SYNTAX_MACHINE:
+        f->entry = add_machine(w, node, f->next);
+        break;
     case RV_SYNTAX_CALL:
         if (f->entry < 0 && w->is_small[node->a]) {
             push(w, w->syntax->rules[node->a], f->next);
@@ -284,7 +516,7 @@ static bool advance(struct writer *w, struct frame *f, int32_t *entry)
         }
         break;
     case RV_SYNTAX_REPEAT:
-        if (!repeat(w, f))
+        if (f->is_counted ? !count(w, f) : !repeat(w, f))
             return false;
         break;
     }
@@ -342,227 +574,6 @@ static ruvllm_status write_rules(struct writer *w, struct ruvllm_error *err)
     return RUVLLM_OK;
 }
 
-/* ---- what can be reached from where --------------------------------------------------------------- */
-
-/*
- * Edges turned round: who has to be asked again when a state has become true. A call hangs on both of its states.
- */
-struct sources {
-    int32_t *first; // by state, n + 1
-    int32_t *list;
-};
-
-static int32_t n_targets(const struct rv_automaton_state *state, int32_t targets[2])
-{
-    int32_t n = 0;
-
-    if (state->kind != RV_AUTOMATON_END && state->a >= 0)
-        targets[n++] = state->a;
-    if ((state->kind == RV_AUTOMATON_SPLIT || state->kind == RV_AUTOMATON_CALL) && state->b >= 0)
-        targets[n++] = state->b;
-    return n;
-}
-
-static bool sources_init(struct sources *s, const struct rv_automaton *a)
-{
-    int32_t targets[2];
-
-    s->first = rv_calloc((size_t)a->n_states + 2, sizeof(*s->first));
-    s->list = rv_calloc(2 * (size_t)a->n_states + 1, sizeof(*s->list));
-    if (!s->first || !s->list)
-        return false;
-    for (int32_t i = 0; i < a->n_states; i++)
-        for (int32_t k = n_targets(&a->states[i], targets); k > 0; k--)
-            s->first[targets[k - 1] + 2]++;
-    for (int32_t i = 0; i < a->n_states; i++)
-        s->first[i + 2] += s->first[i + 1];
-    for (int32_t i = 0; i < a->n_states; i++)
-        for (int32_t k = n_targets(&a->states[i], targets); k > 0; k--)
-            s->list[s->first[targets[k - 1] + 1]++] = i;
-    return true;
-}
-
-static void sources_release(struct sources *s)
-{
-    rv_free(s->first);
-    rv_free(s->list);
-}
-
-/* True when the rule can end from this state, as far as is known; with `reads` false only without a byte. */
-static bool can_end(const struct rv_automaton_state *state, const uint8_t *known, bool reads)
-{
-    switch ((enum rv_automaton_kind)state->kind) {
-    case RV_AUTOMATON_END:
-        return true;
-    case RV_AUTOMATON_BYTE:
-        return reads && known[state->a];
-    case RV_AUTOMATON_SPLIT:
-        return (state->a >= 0 && known[state->a]) || (state->b >= 0 && known[state->b]);
-    case RV_AUTOMATON_CALL:
-        return known[state->a] && known[state->b];
-    }
-    return false;
-}
-
-static void find_ends(const struct rv_automaton *a, const struct sources *s, bool reads, uint8_t *known, int32_t *queue)
-{
-    int32_t n = 0;
-
-    for (int32_t i = 0; i < a->n_states; i++)
-        if (a->states[i].kind == RV_AUTOMATON_END) {
-            known[i] = 1;
-            queue[n++] = i;
-        }
-    while (n > 0) {
-        int32_t state = queue[--n];
-
-        for (int32_t k = s->first[state]; k < s->first[state + 1]; k++) {
-            int32_t source = s->list[k];
-
-            if (!known[source] && can_end(&a->states[source], known, reads)) {
-                known[source] = 1;
-                queue[n++] = source;
-            }
-        }
-    }
-}
-
-/*
- * A walk over edges that take no byte (a call's return only where what it calls can be empty) that comes back to a rule
- * it is inside of would never end. Colours: 0 not seen, 1 on the way, 2 done. Loops of splits are harmless, so only
- * ways through a call count: states are coloured by rule start.
- */
-struct visit {
-    int32_t state;
-    uint8_t edge;
-};
-
-static bool is_open_edge(const struct rv_automaton_state *s, uint8_t edge, const uint8_t *empty, int32_t *to)
-{
-    bool is_call = s->kind == RV_AUTOMATON_CALL;
-
-    *to = edge == 0 ? s->a : s->b;
-    if (s->kind != RV_AUTOMATON_SPLIT && !is_call)
-        return false;
-    if (*to < 0)
-        return false;
-    return !is_call || edge == 0 || empty[s->a];
-}
-
-/* Strongly connected parts (Tarjan 1972) of the open edges; a call inside one is a rule that begins with itself. */
-struct components {
-    int32_t *index, *low, *stack;
-    uint8_t *is_on_stack;
-    int32_t *part; // of each state; -1: not settled
-    struct visit *path;
-    int32_t n_index, n_stack, n_path, n_parts;
-};
-
-static void enter(struct components *c, int32_t state)
-{
-    c->index[state] = c->low[state] = ++c->n_index;
-    c->stack[c->n_stack++] = state;
-    c->is_on_stack[state] = 1;
-    c->path[c->n_path++] = (struct visit){.state = state};
-}
-
-static void leave(struct components *c, int32_t state)
-{
-    c->n_path--;
-    if (c->n_path > 0) {
-        int32_t outer = c->path[c->n_path - 1].state;
-
-        c->low[outer] = c->low[state] < c->low[outer] ? c->low[state] : c->low[outer];
-    }
-    if (c->low[state] != c->index[state])
-        return;
-    for (int32_t member = -1; member != state;) {
-        member = c->stack[--c->n_stack];
-        c->is_on_stack[member] = 0;
-        c->part[member] = c->n_parts;
-    }
-    c->n_parts++;
-}
-
-static void find_components(const struct rv_automaton *a, const uint8_t *empty, struct components *c)
-{
-    for (int32_t i = 0; i < a->n_states; i++) {
-        if (!c->index[i])
-            enter(c, i);
-        while (c->n_path > 0) {
-            struct visit *v = &c->path[c->n_path - 1];
-            int32_t to;
-
-            if (v->edge == 2) {
-                leave(c, v->state);
-            } else if (!is_open_edge(&a->states[v->state], v->edge++, empty, &to)) {
-                continue;
-            } else if (!c->index[to]) {
-                enter(c, to);
-            } else if (c->is_on_stack[to] && c->index[to] < c->low[v->state]) {
-                c->low[v->state] = c->index[to];
-            }
-        }
-    }
-}
-
-static ruvllm_status check_left_recursion(const struct rv_automaton *a, const uint8_t *empty, struct ruvllm_error *err)
-{
-    size_t n = (size_t)a->n_states;
-    struct components c = {.index = rv_calloc(n, sizeof(int32_t)),
-                           .low = rv_calloc(n, sizeof(int32_t)),
-                           .stack = rv_calloc(n, sizeof(int32_t)),
-                           .is_on_stack = rv_calloc(n, 1),
-                           .part = rv_calloc(n, sizeof(int32_t)),
-                           .path = rv_calloc(n, sizeof(struct visit))};
-    ruvllm_status rc = RUVLLM_OK;
-
-    if (!c.index || !c.low || !c.stack || !c.is_on_stack || !c.part || !c.path)
-        rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a walk over %zu states", n);
-    else
-        find_components(a, empty, &c);
-    for (size_t i = 0; i < n && !rc; i++) {
-        const struct rv_automaton_state *s = &a->states[i];
-
-        if (s->kind == RV_AUTOMATON_CALL && c.part[i] == c.part[s->a])
-            rc = rv_fail(err, RUVLLM_INVALID, "a rule begins with itself, so that it would never read anything");
-    }
-    rv_free(c.index);
-    rv_free(c.low);
-    rv_free(c.stack);
-    rv_free(c.is_on_stack);
-    rv_free(c.part);
-    rv_free(c.path);
-    return rc;
-}
-
-static ruvllm_status judge(struct rv_automaton *a, struct ruvllm_error *err)
-{
-    size_t n = (size_t)a->n_states;
-    uint8_t *useful = rv_calloc(n, 1), *empty = rv_calloc(n, 1);
-    int32_t *queue = rv_calloc(n, sizeof(*queue));
-    struct sources sources = {0};
-    ruvllm_status rc = RUVLLM_OK;
-
-    if (!useful || !empty || !queue || !sources_init(&sources, a))
-        rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a walk over %zu states", n);
-    if (!rc) {
-        find_ends(a, &sources, true, useful, queue);
-        find_ends(a, &sources, false, empty, queue);
-        for (size_t i = 0; i < n; i++)
-            a->states[i].is_useful = useful[i];
-        if (!useful[a->start])
-            rc = rv_fail(err, RUVLLM_INVALID, "no text can ever match it");
-    }
-    if (!rc)
-        rc = check_left_recursion(a, empty, err);
-    sources_release(&sources);
-    rv_free(useful);
-    rv_free(empty);
-    rv_free(queue);
-    return rc;
-}
-
 /* ---- classes of bytes ------------------------------------------------------------------------------ */
 
 static void find_classes(struct rv_automaton *a)
@@ -602,7 +613,9 @@ ruvllm_status rv_automaton_init(struct rv_automaton *automaton, const struct rv_
     if (!rc)
         rc = write_rules(w, err);
     if (!rc)
-        rc = judge(automaton, err);
+        rc = find_likes(automaton, err);
+    if (!rc)
+        rc = rv_automaton_check(automaton, err);
     if (!rc)
         find_classes(automaton);
     else
@@ -618,5 +631,6 @@ ruvllm_status rv_automaton_init(struct rv_automaton *automaton, const struct rv_
 void rv_automaton_release(struct rv_automaton *automaton)
 {
     rv_free(automaton->states);
+    rv_free(automaton->counts);
     *automaton = (struct rv_automaton){0};
 }

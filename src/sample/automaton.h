@@ -1,5 +1,5 @@
 /*
- * The automaton over bytes that every grammar becomes: states of five kinds, made once and then only read. Rules are
+ * The automaton over bytes that every grammar becomes: states of a few kinds, made once and then only read. Rules are
  * called and returned from; how a text runs through it is grammar_walk.h.
  */
 #ifndef RV_SAMPLE_AUTOMATON_H
@@ -12,6 +12,9 @@ enum rv_automaton_kind {
     RV_AUTOMATON_SPLIT, // a or b, without a byte; b is -1: only a
     RV_AUTOMATON_CALL,  // state a, and when its rule ends state b
     RV_AUTOMATON_END,   // of the rule
+    RV_AUTOMATON_COUNT, // of a repetition: state a while there may be more, and what follows when it is enough; b:
+                        // which
+    RV_AUTOMATON_AGAIN, // of repetition b: one more has been read; back to a, which is its COUNT
 };
 
 struct rv_automaton_state {
@@ -21,9 +24,23 @@ struct rv_automaton_state {
     int32_t a, b;
 };
 
+/*
+ * A repetition whose child is written once and counted, not written out: a child that reads something, calls nothing
+ * and has neither options nor repetitions of its own but those of a fixed count, such as one character of a class.
+ */
+struct rv_automaton_count {
+    int32_t least, most; // most -1: any number
+    int32_t head;        // its COUNT
+    int32_t next;        // what follows
+    int32_t first, end;  // states of the child; those of other repetitions are none of them
+    int32_t like;        // the first repetition of the same child; its states stand in the same order
+};
+
 struct rv_automaton {
     struct rv_automaton_state *states;
     int32_t n_states;
+    struct rv_automaton_count *counts; // by where their states are
+    int32_t n_counts;
     int32_t start;
     int32_t n_classes;     // of bytes that no state tells apart
     uint8_t class_of[256]; // by byte
@@ -37,5 +54,7 @@ struct rv_automaton {
 RV_CHECKED ruvllm_status rv_automaton_init(struct rv_automaton *automaton, const struct rv_syntax *syntax,
                                            struct ruvllm_error *err);
 void rv_automaton_release(struct rv_automaton *automaton);
+/* The repetition whose child a state belongs to; -1: none. */
+int32_t rv_automaton_count_of(const struct rv_automaton *automaton, int32_t state);
 
 #endif

@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum {
-    PLACES_EACH = 8, // places and items reserved for a standing, on average
-    MIN_PLACES = 4 * RV_GRAMMAR_WALK_MAX_PLACES,
+    PLACES_EACH = 8,                             // places and items reserved for a standing, on average
+    MIN_PLACES = 4 * RV_GRAMMAR_WALK_MAX_PLACES, // and beyond that, for few standings of many places
+    MAX_PLACES = 1 << 16,                        // likewise, in an automaton of as many states
     WORK_ROOM = 8 * RV_GRAMMAR_WALK_MAX_PLACES,
 };
 
@@ -29,10 +30,11 @@ ruvllm_status rv_grammar_walk_init(struct rv_grammar_walk *walk, const struct rv
                                    int32_t max_standings, struct ruvllm_error *err)
 {
     struct rv_grammar_walk *w = walk;
+    int32_t more = automaton->n_states < MIN_PLACES ? MIN_PLACES : automaton->n_states;
 
     *w = (struct rv_grammar_walk){.automaton = automaton, .max_standings = max_standings};
-    w->max_places = PLACES_EACH * max_standings + MIN_PLACES;
-    w->max_items = PLACES_EACH * max_standings + MIN_PLACES;
+    w->max_places = PLACES_EACH * max_standings + (more < MAX_PLACES ? more : MAX_PLACES);
+    w->max_items = w->max_places;
     w->places = rv_realloc_array(NULL, (size_t)w->max_places, sizeof(*w->places));
     w->place_slots = rv_realloc_array(NULL, (size_t)table_size(w->max_places), sizeof(*w->place_slots));
     w->standings = rv_realloc_array(NULL, (size_t)max_standings, sizeof(*w->standings));
@@ -72,8 +74,8 @@ void rv_grammar_walk_reset(struct rv_grammar_walk *walk)
     memset(w->place_slots, 0xFF, (size_t)table_size(w->max_places) * sizeof(*w->place_slots));
     memset(w->standing_slots, 0xFF, (size_t)table_size(w->max_standings) * sizeof(*w->standing_slots));
     /* The two that are no states are never looked up. */
-    w->places[RV_GRAMMAR_WALK_DONE] = (struct rv_grammar_walk_place){.state = -1, .below = -1};
-    w->places[RV_GRAMMAR_WALK_LEFT] = (struct rv_grammar_walk_place){.state = -1, .below = -1};
+    w->places[RV_GRAMMAR_WALK_DONE] = (struct rv_grammar_walk_place){.at = {.state = -1}, .below = -1};
+    w->places[RV_GRAMMAR_WALK_LEFT] = (struct rv_grammar_walk_place){.at = {.state = -1}, .below = -1};
     w->n_places = 2;
     w->standings[RV_GRAMMAR_WALK_DEAD] = (struct rv_grammar_walk_standing){0};
     for (int32_t i = 0; i < w->automaton->n_classes; i++)
@@ -81,6 +83,7 @@ void rv_grammar_walk_reset(struct rv_grammar_walk *walk)
     w->n_standings = 1;
     w->n_items = 0;
     w->mark = 0;
+    w->n_resets++;
     w->is_full = false;
 }
 
@@ -93,15 +96,15 @@ static uint32_t mix(uint32_t hash, uint32_t value)
 }
 
 /* -1 when there is no room. */
-static int32_t find_place(struct rv_grammar_walk *w, int32_t state, int32_t below)
+static int32_t find_place(struct rv_grammar_walk *w, struct rv_grammar_walk_start at, int32_t below)
 {
     uint32_t mask = (uint32_t)table_size(w->max_places) - 1;
-    uint32_t slot = mix(mix(17, (uint32_t)state), (uint32_t)below) & mask;
+    uint32_t slot = mix(mix(mix(17, (uint32_t)at.state), (uint32_t)at.count), (uint32_t)below) & mask;
 
     for (; w->place_slots[slot] >= 0; slot = (slot + 1) & mask) {
         const struct rv_grammar_walk_place *place = &w->places[w->place_slots[slot]];
 
-        if (place->state == state && place->below == below)
+        if (place->at.state == at.state && place->at.count == at.count && place->below == below)
             return w->place_slots[slot];
     }
     if (w->n_places == w->max_places) {
@@ -109,7 +112,7 @@ static int32_t find_place(struct rv_grammar_walk *w, int32_t state, int32_t belo
         return -1;
     }
     w->places[w->n_places] =
-        (struct rv_grammar_walk_place){.state = state, .below = below, .depth = w->places[below].depth + 1};
+        (struct rv_grammar_walk_place){.at = at, .below = below, .depth = w->places[below].depth + 1};
     w->place_slots[slot] = w->n_places;
     return w->n_places++;
 }
@@ -175,10 +178,10 @@ static void offer(struct rv_grammar_walk *w, struct closure *c, int32_t place)
     w->work[c->n_work++] = place;
 }
 
-static void offer_state(struct rv_grammar_walk *w, struct closure *c, int32_t state, int32_t below)
+static void offer_state(struct rv_grammar_walk *w, struct closure *c, int32_t state, int32_t count, int32_t below)
 {
     if (state >= 0 && w->automaton->states[state].is_useful)
-        offer(w, c, find_place(w, state, below));
+        offer(w, c, find_place(w, (struct rv_grammar_walk_start){state, count}, below));
 }
 
 static void find(struct rv_grammar_walk *w, struct closure *c, int32_t place)
@@ -190,6 +193,7 @@ static void find(struct rv_grammar_walk *w, struct closure *c, int32_t place)
     w->found[c->n_found++] = place;
 }
 
+/* Repetitions that are counted call nothing, so there is no count to be kept. */
 static void call(struct rv_grammar_walk *w, struct closure *c, const struct rv_automaton_state *s, int32_t below)
 {
     int32_t back = below;
@@ -197,9 +201,34 @@ static void call(struct rv_grammar_walk *w, struct closure *c, const struct rv_a
     if (!w->automaton->states[s->b].is_useful)
         return;
     if (w->automaton->states[s->b].kind != RV_AUTOMATON_END)
-        back = find_place(w, s->b, below);
+        back = find_place(w, (struct rv_grammar_walk_start){.state = s->b}, below);
     if (back >= 0 && w->places[back].depth < RV_GRAMMAR_WALK_MAX_DEPTH)
-        offer_state(w, c, s->a, back);
+        offer_state(w, c, s->a, 0, back);
+}
+
+/* At a repetition of which p.at.count copies are read. */
+static void repeat(struct rv_grammar_walk *w, struct closure *c, const struct rv_automaton_state *s,
+                   struct rv_grammar_walk_place p)
+{
+    const struct rv_automaton_count *bounds = &w->automaton->counts[s->b];
+
+    if (p.at.count == RV_GRAMMAR_WALK_FREE) {
+        offer_state(w, c, s->a, RV_GRAMMAR_WALK_FREE, p.below);
+        offer(w, c, RV_GRAMMAR_WALK_LEFT);
+        return;
+    }
+    if (bounds->most < 0 || p.at.count < bounds->most)
+        offer_state(w, c, s->a, p.at.count, p.below);
+    if (p.at.count >= bounds->least)
+        offer_state(w, c, bounds->next, 0, p.below);
+}
+
+/* After one more copy. Without a most, copies beyond the least are all alike. */
+static int32_t count_one_more(const struct rv_automaton_count *bounds, int32_t count)
+{
+    if (count == RV_GRAMMAR_WALK_FREE || (bounds->most < 0 && count == bounds->least))
+        return count;
+    return count + 1;
 }
 
 static void expand(struct rv_grammar_walk *w, struct closure *c, int32_t place)
@@ -211,14 +240,14 @@ static void expand(struct rv_grammar_walk *w, struct closure *c, int32_t place)
         find(w, c, place);
         return;
     }
-    s = &w->automaton->states[p.state];
+    s = &w->automaton->states[p.at.state];
     switch ((enum rv_automaton_kind)s->kind) {
     case RV_AUTOMATON_BYTE:
         find(w, c, place);
         break;
     case RV_AUTOMATON_SPLIT:
-        offer_state(w, c, s->a, p.below);
-        offer_state(w, c, s->b, p.below);
+        offer_state(w, c, s->a, p.at.count, p.below);
+        offer_state(w, c, s->b, p.at.count, p.below);
         break;
     case RV_AUTOMATON_CALL:
         call(w, c, s, p.below);
@@ -226,11 +255,26 @@ static void expand(struct rv_grammar_walk *w, struct closure *c, int32_t place)
     case RV_AUTOMATON_END:
         offer(w, c, p.below);
         break;
+    case RV_AUTOMATON_COUNT:
+        repeat(w, c, s, p);
+        break;
+    case RV_AUTOMATON_AGAIN:
+        offer_state(w, c, s->a, count_one_more(&w->automaton->counts[s->b], p.at.count), p.below);
+        break;
     }
 }
 
+/* What a closure finds is often in order already, backwards. */
 static void sort_places(int32_t *places, int32_t n)
 {
+    bool is_backwards = n > 1 && places[0] > places[n - 1];
+
+    for (int32_t i = 0; is_backwards && i < n / 2; i++) {
+        int32_t place = places[i];
+
+        places[i] = places[n - 1 - i];
+        places[n - 1 - i] = place;
+    }
     for (int32_t gap = n / 2; gap > 0; gap /= 2)
         for (int32_t i = gap; i < n; i++) {
             int32_t place = places[i], at = i;
@@ -258,17 +302,18 @@ int32_t rv_grammar_walk_begin(struct rv_grammar_walk *walk)
     struct closure c;
 
     begin_closure(walk, &c);
-    offer_state(walk, &c, walk->automaton->start, RV_GRAMMAR_WALK_DONE);
+    offer_state(walk, &c, walk->automaton->start, 0, RV_GRAMMAR_WALK_DONE);
     return end_closure(walk, &c);
 }
 
-int32_t rv_grammar_walk_begin_inside(struct rv_grammar_walk *walk, const int32_t *states, int32_t n)
+int32_t rv_grammar_walk_begin_inside(struct rv_grammar_walk *walk, const struct rv_grammar_walk_start *starts,
+                                     int32_t n)
 {
     struct closure c;
 
     begin_closure(walk, &c);
     for (int32_t i = 0; i < n; i++)
-        offer_state(walk, &c, states[i], RV_GRAMMAR_WALK_LEFT);
+        offer_state(walk, &c, starts[i].state, starts[i].count, RV_GRAMMAR_WALK_LEFT);
     return end_closure(walk, &c);
 }
 
@@ -278,6 +323,15 @@ int32_t rv_grammar_walk_return(struct rv_grammar_walk *walk, int32_t place)
 
     begin_closure(walk, &c);
     offer(walk, &c, place);
+    return end_closure(walk, &c);
+}
+
+int32_t rv_grammar_walk_enter(struct rv_grammar_walk *walk, int32_t state, int32_t below)
+{
+    struct closure c;
+
+    begin_closure(walk, &c);
+    offer_state(walk, &c, state, 0, below);
     return end_closure(walk, &c);
 }
 
@@ -297,11 +351,11 @@ int32_t rv_grammar_walk_step_slow(struct rv_grammar_walk *walk, int32_t standing
         const struct rv_automaton_state *s;
 
         w->n_steps++;
-        if (place.state < 0)
+        if (place.at.state < 0)
             continue;
-        s = &w->automaton->states[place.state];
+        s = &w->automaton->states[place.at.state];
         if (byte >= s->lo && byte <= s->hi)
-            offer_state(w, &c, s->a, place.below);
+            offer_state(w, &c, s->a, place.at.count, place.below);
     }
     to = end_closure(w, &c);
     if (!w->is_full)
@@ -337,7 +391,7 @@ int32_t rv_grammar_walk_keep_only(struct rv_grammar_walk *walk, int32_t standing
     rv_grammar_walk_reset(w);
     for (int32_t i = 2; i < n_old; i++)
         if (w->moved[i])
-            w->moved[i] = find_place(w, w->places[i].state, w->moved[w->places[i].below]);
+            w->moved[i] = find_place(w, w->places[i].at, w->moved[w->places[i].below]);
     for (int32_t i = 0; i < s.n; i++)
         w->found[i] = w->moved[w->found[i]];
     sort_places(w->found, s.n);

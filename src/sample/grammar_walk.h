@@ -1,7 +1,8 @@
 /*
- * Where a text stands in an automaton. A place is a state and, below it, the places to return to; a standing is the set
- * of all places the text read so far may have led to. Both are kept once each and named by numbers, and what a byte
- * leads to is remembered, so that a standing met again costs one look into a table.
+ * Where a text stands in an automaton. A place is a state, how often the repetition around it has been read, and, below
+ * it, the places to return to; a standing is the set of all places the text read so far may have led to. Both are kept
+ * once each and named by numbers, and what a byte leads to is remembered, so that a standing met again costs one look
+ * into a table.
  *
  * All memory is taken when the walk is made. When it is used up, `is_full` is set, standings are RV_GRAMMAR_WALK_DEAD,
  * and nothing is valid any more until rv_grammar_walk_reset.
@@ -11,16 +12,23 @@
 
 #include "sample/automaton.h"
 
-#define RV_GRAMMAR_WALK_DEAD 0          // no place is left
-#define RV_GRAMMAR_WALK_MAX_PLACES 2048 // of one standing
-#define RV_GRAMMAR_WALK_MAX_DEPTH 512   // rules inside each other
+#define RV_GRAMMAR_WALK_DEAD 0              // no place is left
+#define RV_GRAMMAR_WALK_MAX_PLACES 2048     // of one standing
+#define RV_GRAMMAR_WALK_MAX_DEPTH 512       // rules inside each other
+#define RV_GRAMMAR_WALK_MAX_STEPS (4 << 20) // places looked at for one mask
+#define RV_GRAMMAR_WALK_FREE (-1)           // a count: a repetition looked at by itself, that may end after any copy
 
 /* Places that are no states: the text is complete; a rule looked at by itself has ended. */
 #define RV_GRAMMAR_WALK_DONE 0
 #define RV_GRAMMAR_WALK_LEFT 1
 
-struct rv_grammar_walk_place {
+struct rv_grammar_walk_start {
     int32_t state;
+    int32_t count; // copies read of the repetition it is in; 0: in none. FREE: of any number
+};
+
+struct rv_grammar_walk_place {
+    struct rv_grammar_walk_start at;
     int32_t below; // where its rule returns to: a place
     int32_t mark;  // the last closure that has seen it
     int32_t depth;
@@ -46,9 +54,10 @@ struct rv_grammar_walk {
     int32_t *next; // n_classes for each standing; -1: not known yet
     int32_t *work; // scratch of a closure: places to look at, then places found
     int32_t *found;
-    int32_t *moved; // scratch of rv_grammar_walk_keep_only: new numbers of places
+    int32_t *moved; // scratch between calls, by place; in rv_grammar_walk_keep_only new numbers
     int32_t mark;
-    int64_t n_steps; // places looked at since the caller last set it to 0
+    int32_t n_resets; // numbers of standings hold until it changes
+    int64_t n_steps;  // places looked at since the caller last set it to 0
     bool is_full;
 };
 
@@ -60,10 +69,16 @@ void rv_grammar_walk_reset(struct rv_grammar_walk *walk);
 
 /* Where a text begins. */
 int32_t rv_grammar_walk_begin(struct rv_grammar_walk *walk);
-/* The standing of states[0..n) (of kind BYTE) of one rule whose caller is not known: ending it gives LEFT. */
-int32_t rv_grammar_walk_begin_inside(struct rv_grammar_walk *walk, const int32_t *states, int32_t n);
+/*
+ * The standing of starts[0..n) of one rule whose caller is not known: ending it gives LEFT. So does ending a copy of a
+ * repetition that is FREE, of which what follows is not looked at.
+ */
+int32_t rv_grammar_walk_begin_inside(struct rv_grammar_walk *walk, const struct rv_grammar_walk_start *starts,
+                                     int32_t n);
 /* The standing after returning to a place. */
 int32_t rv_grammar_walk_return(struct rv_grammar_walk *walk, int32_t place);
+/* The standing at a state outside of repetitions whose rule returns to `below`. */
+int32_t rv_grammar_walk_enter(struct rv_grammar_walk *walk, int32_t state, int32_t below);
 int32_t rv_grammar_walk_step_slow(struct rv_grammar_walk *walk, int32_t standing, int32_t byte_class);
 
 /* What a byte leads to. */

@@ -15,7 +15,8 @@ struct reader {
     const char *text;
     size_t len;
     size_t at;
-    bool in_string; // of JSON, where a match may stand anywhere unless anchors say otherwise
+    bool searches;  // a match may stand anywhere unless anchors say otherwise
+    bool in_string; // of JSON, where some characters are escaped
     bool ends;      // '$' behind it
     size_t way_at;  // where the outermost alternative begins
     struct ruvllm_error *err;
@@ -295,13 +296,16 @@ static ruvllm_status read_repeat(struct reader *r, char c)
 
 static int32_t any_number(struct reader *r)
 {
-    return rv_syntax_repeat(r->syntax, rv_regex_string_class(r->syntax, NULL, 0, true), 0, -1);
+    int32_t any =
+        r->in_string ? rv_regex_string_class(r->syntax, NULL, 0, true) : rv_syntax_class_except(r->syntax, NULL, 0);
+
+    return rv_syntax_repeat(r->syntax, any, 0, -1);
 }
 
 /* What may stand behind a match: an outermost alternative is over. */
 static void end_way(struct reader *r)
 {
-    if (r->in_string && !r->ends)
+    if (r->searches && !r->ends)
         rv_syntax_stack_item(&r->stack, any_number(r));
 }
 
@@ -309,7 +313,7 @@ static void begin_way(struct reader *r)
 {
     r->ends = false;
     r->way_at = r->at;
-    if (!r->in_string)
+    if (!r->searches)
         return;
     if (peek(r) == '^') {
         r->at++;
@@ -403,8 +407,8 @@ static ruvllm_status read_all(struct reader *r, int32_t *rule)
     return rv_syntax_status(r->syntax, r->err);
 }
 
-static ruvllm_status read_expression(struct rv_syntax *syntax, const char *text, size_t len, bool in_string,
-                                     int32_t *rule, struct ruvllm_error *err)
+static ruvllm_status read_expression(struct rv_syntax *syntax, const char *text, size_t len, bool searches,
+                                     bool in_string, int32_t *rule, struct ruvllm_error *err)
 {
     struct reader *r;
     ruvllm_status rc;
@@ -417,6 +421,7 @@ static ruvllm_status read_expression(struct rv_syntax *syntax, const char *text,
     r->syntax = syntax;
     r->text = text;
     r->len = len;
+    r->searches = searches;
     r->in_string = in_string;
     r->err = err;
     rc = read_all(r, rule);
@@ -427,11 +432,17 @@ static ruvllm_status read_expression(struct rv_syntax *syntax, const char *text,
 ruvllm_status rv_regex_read(struct rv_syntax *syntax, const char *text, size_t len, int32_t *rule,
                             struct ruvllm_error *err)
 {
-    return read_expression(syntax, text, len, false, rule, err);
+    return read_expression(syntax, text, len, false, false, rule, err);
 }
 
 ruvllm_status rv_regex_read_in_string(struct rv_syntax *syntax, const char *text, size_t len, int32_t *rule,
                                       struct ruvllm_error *err)
 {
-    return read_expression(syntax, text, len, true, rule, err);
+    return read_expression(syntax, text, len, true, true, rule, err);
+}
+
+ruvllm_status rv_regex_read_in_value(struct rv_syntax *syntax, const char *text, size_t len, int32_t *rule,
+                                     struct ruvllm_error *err)
+{
+    return read_expression(syntax, text, len, true, false, rule, err);
 }

@@ -18,6 +18,9 @@ RV_CHECKED ruvllm_status rv_regex_read(struct rv_syntax *syntax, const char *tex
  */
 RV_CHECKED ruvllm_status rv_regex_read_in_string(struct rv_syntax *syntax, const char *text, size_t len, int32_t *rule,
                                                  struct ruvllm_error *err);
+/* The value itself, likewise: nothing is escaped. */
+RV_CHECKED ruvllm_status rv_regex_read_in_value(struct rv_syntax *syntax, const char *text, size_t len, int32_t *rule,
+                                                struct ruvllm_error *err);
 /* One character of a JSON string, out of the ranges or (except) none of them, escaped where it must be. */
 int32_t rv_regex_string_class(struct rv_syntax *syntax, const struct rv_syntax_range *ranges, size_t n, bool except);
 

@@ -1,6 +1,7 @@
 /*
- * A range of numbers of the same length is a few sequences of digits: those that leave the lower bound upwards at each
- * place, those between, and those that leave the upper bound downwards.
+ * Numbers of the same length between two bounds: digits follow the lower bound and may leave it upwards at each place,
+ * follow the upper one and may leave it downwards, or lie between; then any digits follow. As machines of a few dozen
+ * states, so that a schema may have thousands of bounds.
  */
 #include "sample/schema_number.h"
 
@@ -21,59 +22,113 @@ static int32_t digits(struct rv_syntax *s, int32_t min, int32_t max)
     return rv_syntax_repeat(s, digit(s, '0', '9'), min, max);
 }
 
-/* text[0..n), then a digit from lo to hi, then `rest` any digits. */
-static void add_edge(struct rv_syntax *s, int32_t ways, const char *text, int n, char lo, char hi, int rest)
-{
-    int32_t way;
+/* ---- ranges of whole numbers ----------------------------------------------------------------------------- */
 
-    if (lo > hi)
-        return;
-    way = rv_syntax_seq(s);
-    rv_syntax_add(s, way, rv_syntax_literal(s, text, (size_t)n));
-    rv_syntax_add(s, way, digit(s, lo, hi));
-    if (rest > 0)
-        rv_syntax_add(s, way, digits(s, rest, rest));
-    rv_syntax_add(s, ways, way);
+enum { MAX_EDGES = 512 };
+
+/* State 0 is where a number begins; frees[n] where any n digits may follow, -1: not made yet. */
+struct machine {
+    struct rv_syntax_edge edges[MAX_EDGES];
+    size_t n_edges;
+    int32_t n_states;
+    int32_t frees[MAX_DIGITS + 1];
+};
+
+static void machine_init(struct machine *m)
+{
+    m->n_edges = 0;
+    m->n_states = 1;
+    for (int i = 0; i <= MAX_DIGITS; i++)
+        m->frees[i] = -1;
+}
+
+static void add_edge(struct machine *m, int32_t from, int32_t to, char lo, char hi)
+{
+    RV_ASSERT(m->n_edges < MAX_EDGES);
+    if (lo <= hi)
+        m->edges[m->n_edges++] = (struct rv_syntax_edge){from, to, (uint8_t)lo, (uint8_t)hi};
+}
+
+static int32_t free_digits(struct machine *m, int n)
+{
+    for (int i = 0; i <= n; i++) {
+        if (m->frees[i] >= 0)
+            continue;
+        m->frees[i] = m->n_states++;
+        if (i == 0)
+            m->edges[m->n_edges++] = (struct rv_syntax_edge){m->frees[0], -1, 1, 0}; // the number may end
+        else
+            add_edge(m, m->frees[i], m->frees[i - 1], '0', '9');
+    }
+    return m->frees[n];
+}
+
+/* From `at` on the digits of `text` from place i on, or larger ones (is_low), or smaller ones. */
+static void follow_bound(struct machine *m, int32_t at, const char *text, int i, int width, bool is_low)
+{
+    for (; i < width; i++) {
+        int32_t next = i + 1 == width ? free_digits(m, 0) : m->n_states++;
+
+        add_edge(m, at, next, text[i], text[i]);
+        add_edge(m, at, free_digits(m, width - i - 1), is_low ? (char)(text[i] + 1) : '0',
+                 is_low ? '9' : (char)(text[i] - 1));
+        at = next;
+    }
 }
 
 /* Numbers lo to hi written with exactly `width` digits. */
-static int32_t fixed(struct rv_syntax *s, uint64_t lo, uint64_t hi, int width)
+static void add_fixed(struct machine *m, uint64_t lo, uint64_t hi, int width)
 {
     char a[MAX_DIGITS + 2], b[MAX_DIGITS + 2];
-    int32_t ways = rv_syntax_alt(s);
-    int first = 0;
+    int32_t at = 0, low, high;
+    int i = 0;
 
     snprintf(a, sizeof(a), "%0*llu", width, (unsigned long long)lo);
     snprintf(b, sizeof(b), "%0*llu", width, (unsigned long long)hi);
-    while (first < width && a[first] == b[first])
-        first++;
-    rv_syntax_add(s, ways, rv_syntax_literal(s, a, (size_t)width));
-    if (first == width)
-        return ways;
-    rv_syntax_add(s, ways, rv_syntax_literal(s, b, (size_t)width));
-    add_edge(s, ways, a, first, (char)(a[first] + 1), (char)(b[first] - 1), width - first - 1);
-    for (int i = first + 1; i < width; i++) {
-        add_edge(s, ways, a, i, (char)(a[i] + 1), '9', width - i - 1);
-        add_edge(s, ways, b, i, '0', (char)(b[i] - 1), width - i - 1);
+    for (; i < width && a[i] == b[i]; i++) {
+        int32_t next = i + 1 == width ? free_digits(m, 0) : m->n_states++;
+
+        add_edge(m, at, next, a[i], a[i]);
+        at = next;
     }
-    return ways;
+    if (i == width)
+        return;
+    low = i + 1 == width ? free_digits(m, 0) : m->n_states++;
+    high = i + 1 == width ? free_digits(m, 0) : m->n_states++;
+    add_edge(m, at, low, a[i], a[i]);
+    add_edge(m, at, high, b[i], b[i]);
+    add_edge(m, at, free_digits(m, width - i - 1), (char)(a[i] + 1), (char)(b[i] - 1));
+    follow_bound(m, low, a, i + 1, width, true);
+    follow_bound(m, high, b, i + 1, width, false);
+}
+
+static int32_t fixed(struct rv_syntax *s, uint64_t lo, uint64_t hi, int width)
+{
+    struct machine m;
+
+    machine_init(&m);
+    add_fixed(&m, lo, hi, width);
+    return rv_syntax_machine(s, m.edges, m.n_edges);
 }
 
 /* Without leading zeros. */
 static int32_t natural(struct rv_syntax *s, uint64_t lo, uint64_t hi)
 {
-    int32_t ways = rv_syntax_alt(s);
     uint64_t first = 0, last = 9;
+    struct machine m;
 
+    machine_init(&m);
     for (int width = 1; width < MAX_DIGITS && first <= hi; width++) {
         uint64_t from = lo > first ? lo : first, to = hi < last ? hi : last;
 
-        if (from <= to)
-            rv_syntax_add(s, ways, fixed(s, from, to, width));
+        if (width > 1 && from == first && to == last) // all numbers of that many digits
+            add_edge(&m, 0, free_digits(&m, width - 1), '1', '9');
+        else if (from <= to)
+            add_fixed(&m, from, to, width);
         first = last + 1;
         last = 10 * last + 9;
     }
-    return ways;
+    return rv_syntax_machine(s, m.edges, m.n_edges);
 }
 
 static int32_t negative(struct rv_syntax *s, int32_t node)

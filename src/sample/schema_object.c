@@ -1,6 +1,6 @@
 /*
- * An object is a chain: for each property a rule of what may follow once something stands before it. The first one
- * present may be any up to the first that is required; from there on the chain takes over.
+ * An object is a chain: for each property a rule of what the members may be from it on, and one of what may follow once
+ * something stands before it. Which comes next may be any up to the first that is required.
  */
 #include "sample/schema_object.h"
 
@@ -389,65 +389,62 @@ static void write_other(struct object *o)
     rv_syntax_define(s, o->other, seq);
 }
 
-/* A comma, and a pair. */
-static int32_t next_pair(struct object *o, int32_t pair)
+/* A comma, and what a rule says. */
+static int32_t next_of(struct object *o, int32_t rule)
 {
     struct rv_syntax *s = o->r->syntax;
     int32_t seq = rv_syntax_seq(s);
 
     rv_syntax_add(s, seq, rv_schema_reader_text(o->r, ","));
     rv_syntax_add(s, seq, rv_schema_reader_call_json(o->r, RV_SCHEMA_JSON_SPACE));
-    rv_syntax_add(s, seq, rv_syntax_call(s, pair));
+    rv_syntax_add(s, seq, rv_syntax_call(s, rule));
     return seq;
 }
 
-/* The rule of what follows property i - 1, for every i up to `from`; written from the end. */
-static int32_t chain(struct object *o, size_t i, int32_t after)
+/* Further pairs, once all properties are behind: some, or (may_be_none) any number after a comma. */
+static int32_t write_others(struct object *o, bool may_be_none)
 {
     struct rv_syntax *s = o->r->syntax;
-    int32_t rule = rv_syntax_rule(s), seq = rv_syntax_seq(s), pair;
+    int32_t rule = rv_syntax_rule(s), seq = rv_syntax_seq(s);
 
-    if (i == o->n) {
-        if (o->other >= 0)
-            rv_syntax_add(s, seq, rv_syntax_repeat(s, next_pair(o, o->other), 0, -1));
-    } else {
-        pair = next_pair(o, o->properties[i].pair);
-        rv_syntax_add(s, seq, o->properties[i].is_required ? pair : rv_syntax_repeat(s, pair, 0, 1));
-        rv_syntax_add(s, seq, rv_syntax_call(s, after));
+    if (o->other < 0) {
+        rv_syntax_define(s, rule, may_be_none ? seq : rv_syntax_alt(s));
+        return rule;
     }
+    if (!may_be_none)
+        rv_syntax_add(s, seq, rv_syntax_call(s, o->other));
+    rv_syntax_add(s, seq, rv_syntax_repeat(s, next_of(o, o->other), 0, -1));
     rv_syntax_define(s, rule, seq);
     return rule;
 }
 
-/* Which property is the first: any, up to the first that is required. */
+/*
+ * The members, when there are any. For each property, from the last on, two rules: what the members are when none of
+ * those before it is there, and what follows one of those before it. The comma and the space behind it are written once
+ * for all that may come next: there may be a thousand.
+ */
 static int32_t write_members(struct object *o, bool *may_be_empty)
 {
     struct rv_syntax *s = o->r->syntax;
-    int32_t *chains = rv_arena_calloc(&o->r->arena, o->n + 2, sizeof(*chains));
-    int32_t ways = rv_syntax_alt(s), way;
-    size_t i;
+    int32_t members = write_others(o, false), tail = write_others(o, true);
 
     *may_be_empty = true;
-    if (!chains) {
-        o->r->syntax->failed = RUVLLM_TOO_LARGE;
-        return 0;
-    }
-    for (i = o->n + 1; i > 0 && !s->failed; i--)
-        chains[i - 1] = chain(o, i - 1, chains[i]);
-    for (i = 0; i < o->n && *may_be_empty; i++) {
-        way = rv_syntax_seq(s);
-        rv_syntax_add(s, way, rv_syntax_call(s, o->properties[i].pair));
-        rv_syntax_add(s, way, rv_syntax_call(s, chains[i + 1]));
+    for (size_t i = o->n; i > 0 && !s->failed; i--) {
+        int32_t rule = rv_syntax_rule(s), ways = rv_syntax_alt(s), way = rv_syntax_seq(s), next;
+
+        rv_syntax_add(s, way, rv_syntax_call(s, o->properties[i - 1].pair));
+        rv_syntax_add(s, way, rv_syntax_call(s, tail));
         rv_syntax_add(s, ways, way);
-        *may_be_empty = !o->properties[i].is_required;
+        if (!o->properties[i - 1].is_required)
+            rv_syntax_add(s, ways, rv_syntax_call(s, members));
+        rv_syntax_define(s, rule, ways);
+        members = rule;
+        *may_be_empty = *may_be_empty && !o->properties[i - 1].is_required;
+        next = next_of(o, members);
+        tail = rv_syntax_rule(s);
+        rv_syntax_define(s, tail, *may_be_empty ? rv_syntax_repeat(s, next, 0, 1) : next);
     }
-    if (*may_be_empty && o->other >= 0) {
-        way = rv_syntax_seq(s);
-        rv_syntax_add(s, way, rv_syntax_call(s, o->other));
-        rv_syntax_add(s, way, rv_syntax_call(s, chains[o->n]));
-        rv_syntax_add(s, ways, way);
-    }
-    return ways;
+    return rv_syntax_call(s, members);
 }
 
 int32_t rv_schema_object_write(struct rv_schema_reader *reader, yyjson_val *schema, const char *path)

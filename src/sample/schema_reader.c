@@ -58,7 +58,8 @@ ruvllm_status rv_schema_reader_init(struct rv_schema_reader *reader, struct rv_s
 {
     struct rv_schema_reader *r = reader;
 
-    *r = (struct rv_schema_reader){.syntax = syntax, .err = err, .table_size = 2 * MAX_SCHEMAS};
+    *r = (struct rv_schema_reader){
+        .syntax = syntax, .err = err, .table_size = 2 * MAX_SCHEMAS, .state_budget = RV_SCHEMA_READER_STATES};
     memset(r->rules, 0xFF, sizeof(r->rules));
     rv_arena_init(&r->arena, ARENA_BYTES);
     if (text)

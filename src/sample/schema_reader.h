@@ -18,6 +18,16 @@ struct rv_schema_reader_entry {
     int32_t rule;
 };
 
+/* Conditions on strings that have become a machine (schema_pattern.h), and its rule. */
+struct rv_schema_reader_machine {
+    const char *key;
+    size_t len;
+    int32_t rule;
+};
+
+#define RV_SCHEMA_READER_MACHINES 64      // different ones of a schema
+#define RV_SCHEMA_READER_STATES (1 << 14) // of all of them
+
 struct rv_schema_reader {
     struct rv_syntax *syntax;
     yyjson_doc *doc;
@@ -29,6 +39,9 @@ struct rv_schema_reader {
     size_t n_list;
     size_t n_written;
     int32_t rules[8]; // of JSON itself, by enum rv_schema_reader_json; -1: not written yet
+    struct rv_schema_reader_machine machines[RV_SCHEMA_READER_MACHINES];
+    size_t n_machines;
+    int32_t state_budget;
     struct ruvllm_error *err;
     ruvllm_status failed;
 };

@@ -9,6 +9,7 @@ enum {
     MAX_NODES = 1 << 18,
     MAX_RANGES = 1 << 17,
     MAX_RULES = 1 << 15,
+    MAX_EDGES = 1 << 18,
     MAX_LITERALS = 1 << 20,
     MAX_CLASS = 4096, // ranges of one class
     MAX_NEEDLE = 64,  // bytes
@@ -35,6 +36,7 @@ void rv_syntax_release(struct rv_syntax *syntax)
 {
     rv_free(syntax->nodes);
     rv_free(syntax->ranges);
+    rv_free(syntax->edges);
     rv_free(syntax->rules);
     rv_buf_release(&syntax->bytes);
     *syntax = (struct rv_syntax){.failed = RUVLLM_NO_MEMORY};
@@ -249,6 +251,22 @@ int32_t rv_syntax_repeat(struct rv_syntax *syntax, int32_t child, int32_t min, i
 int32_t rv_syntax_call(struct rv_syntax *syntax, int32_t rule)
 {
     return add_node(syntax, RV_SYNTAX_CALL, rule, 0);
+}
+
+int32_t rv_syntax_machine(struct rv_syntax *syntax, const struct rv_syntax_edge *edges, size_t n)
+{
+    int32_t first = syntax->n_edges;
+    void *list = syntax->edges;
+
+    if (n > MAX_EDGES && !syntax->failed)
+        syntax->failed = RUVLLM_TOO_LARGE;
+    if (!make_room(syntax, &list, &syntax->edges_cap, syntax->n_edges, (int32_t)n, MAX_EDGES, sizeof(*edges)))
+        return 0;
+    syntax->edges = list;
+    if (n)
+        memcpy(syntax->edges + first, edges, n * sizeof(*edges));
+    syntax->n_edges += (int32_t)n;
+    return add_node(syntax, RV_SYNTAX_MACHINE, first, (int32_t)n);
 }
 
 /* ---- up to a word ------------------------------------------------------------------------------ */

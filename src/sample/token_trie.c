@@ -92,6 +92,7 @@ static int32_t add_token(struct rv_token_trie *trie, const struct entry *entry, 
             (struct rv_token_trie_node){.token = -1, .depth = (uint16_t)(i + 1), .byte = bytes[i]};
     }
     trie->same[entry->token] = trie->nodes[path[len - 1]].token;
+    trie->nodes[path[len - 1]].has_same = trie->same[entry->token] >= 0;
     trie->nodes[path[len - 1]].token = entry->token;
     trie->max_depth = len > trie->max_depth ? len : trie->max_depth;
     return len;

@@ -19,6 +19,7 @@ struct rv_token_trie_node {
     int32_t skip;   // the node after all below this one
     uint16_t depth; // bytes down to here, from 1 on
     uint8_t byte;
+    bool has_same; // other tokens end here too
 };
 
 struct rv_token_trie {

@@ -101,8 +101,10 @@ static void on_event(void *user, uint64_t id)
         c->bytes = alloc_meter_stop();
 }
 
-static void sixteen_sequences_allocate_nothing(void **state)
+static void run_sixteen(const char *schema)
 {
+    struct ruvllm_engine_params engine_params = ruvllm_engine_params_default();
+    struct ruvllm_model_params model = ruvllm_model_params_default();
     struct ruvllm_generate_params params = ruvllm_generate_params_default();
     struct ruvllm_input input = {.struct_size = sizeof(input), .text = "Once upon a time", .text_len = 16};
     struct ruvllm_request request = {.struct_size = sizeof(request), .input = &input, .params = &params};
@@ -111,11 +113,14 @@ static void sixteen_sequences_allocate_nothing(void **state)
     ruvllm_engine *engine;
     uint64_t ids[16];
 
-    (void)state;
     if (!alloc_meter_works())
         return;
-    assert_ok(ruvllm_engine_open(&engine, test_data("models/minimind2-26m-f16.gguf"), NULL, err));
+    if (schema)
+        model.n_threads = 1; // masks are the work of the engine's own thread
+    engine_params.model = &model;
+    assert_ok(ruvllm_engine_open(&engine, test_data("models/minimind2-26m-f16.gguf"), &engine_params, err));
     params.max_tokens = LAST + 60;
+    params.json_schema = schema;
     params.ignore_eos = true;
     for (int i = 0; i < 16; i++) {
         /* The first one listens: it has been running longest, and the others have joined by its tenth token. */
@@ -132,6 +137,22 @@ static void sixteen_sequences_allocate_nothing(void **state)
     assert_true(crowd.n_events > LAST);
     assert_int_equal(crowd.bytes, 0);
     ruvllm_engine_close(engine);
+}
+
+static void sixteen_sequences_allocate_nothing(void **state)
+{
+    (void)state;
+    run_sixteen(NULL);
+}
+
+/* Strings of any length, strings whose characters are counted, a machine, and brackets to return to. */
+static void sixteen_sequences_with_a_schema_allocate_nothing(void **state)
+{
+    (void)state;
+    run_sixteen("{\"type\":\"array\",\"minItems\":90,\"items\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
+                "\"string\"},\"b\":{\"type\":\"string\",\"minLength\":3,\"maxLength\":300},\"c\":{\"type\":\"string\","
+                "\"pattern\":\"^(?!a)[a-z]+(-[a-z]+)?$\",\"maxLength\":20},\"d\":{\"type\":\"integer\"}},\"required\":["
+                "\"b\",\"c\"]}}");
 }
 
 /* Sixteen rows with adapters that change hands in every step; only how many rows there are stays the same. */
@@ -243,6 +264,7 @@ static void steps_with_adapters_allocate_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sixteen_sequences_with_a_schema_allocate_nothing),
         cmocka_unit_test(steps_with_adapters_allocate_nothing),
         cmocka_unit_test(sixteen_sequences_allocate_nothing),
         cmocka_unit_test(decoding_f16_allocates_nothing),

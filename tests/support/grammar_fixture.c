@@ -26,9 +26,37 @@ static int64_t cpu_us(void)
 
 void grammar_fixture_init(struct grammar_fixture *fixture)
 {
-    static const char *const words[] = {"\",",   "\"}",  "\":",  "{\"",     "true", "false",    "null", "abc",
-                                        "ab",    "\"a",  "a\"",  "a\",\"b", "12",   "3.5",      "}}",   "[]",
-                                        "\":\"", "</th", "ink>", "<tool",   "e\"}", "123456789"};
+    /* The last ones: long, with the bytes C3 and A9 of one character together and apart, and twice the same. */
+    static const char *const words[] = {"\",",
+                                        "\"}",
+                                        "\":",
+                                        "{\"",
+                                        "true",
+                                        "false",
+                                        "null",
+                                        "abc",
+                                        "ab",
+                                        "\"a",
+                                        "a\"",
+                                        "a\",\"b",
+                                        "12",
+                                        "3.5",
+                                        "}}",
+                                        "[]",
+                                        "\":\"",
+                                        "</th",
+                                        "ink>",
+                                        "<tool",
+                                        "e\"}",
+                                        "123456789",
+                                        "abcdefghijk",
+                                        "aaaaaaaaaaaaaaaaaaaaaaaa",
+                                        "bbbbbbbbbbbbbbbbbb\",\"c",
+                                        "\u00c3\u00a9",
+                                        "ab\u00c3",
+                                        "\u00a9b\",",
+                                        "\u00c3\u00a9\u00c3\u00a9ab",
+                                        "abc."};
 
     tiny_vocab_bpe(&fixture->tiny, "gpt-2");
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

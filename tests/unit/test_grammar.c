@@ -2,11 +2,13 @@
  * Masks against the obvious: a token is allowed exactly when a fresh matcher can read its bytes after the text so far.
  * Random texts are generated under each grammar; every one ends complete.
  */
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "support/grammar_fixture.h"
 #include "support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct grammar_fixture fixture;
@@ -41,6 +43,20 @@ static const struct {
     {RV_GRAMMAR_GBNF, "root ::= s s\ns ::= .{0,3} x?\nx ::= \"(\" s \")\" | [0-9]"},
     {RV_GRAMMAR_REGEX, "(ab|abc)*(abc|c)?[^x]{0,3}"},
     {RV_GRAMMAR_REGEX, "[\\w\\s]+\",?"},
+    /* Repetitions that are counted: plain, of children of several characters, without an end, followed by what their
+     * child reads too, one inside of the other's copies, several at once, and of children that can be cut in two ways.
+     */
+    {RV_GRAMMAR_JSON_SCHEMA,
+     "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"minLength\":9,\"maxLength\":40},\"minItems\":3}"},
+    {RV_GRAMMAR_JSON_SCHEMA, "{\"type\":\"string\",\"minLength\":300,\"maxLength\":100000}"},
+    {RV_GRAMMAR_REGEX, "([^\"]{0,30}\",)*"},
+    {RV_GRAMMAR_REGEX, "(-[a-z]|[A-Z\u00e9][^.]|[0-9a-z]){8,30}\\."},
+    {RV_GRAMMAR_REGEX, "[^\"]{20,}\"[^x]{12}"},
+    {RV_GRAMMAR_REGEX, "[a-z\"]{8,20}[a-z0-9\"]+"},
+    {RV_GRAMMAR_REGEX, "([a-z]{8,12}[.\",]){2,10}"},
+    {RV_GRAMMAR_REGEX, "(x|ab|[a-z]{8,30}|[a-z\"]{9,11})*"},
+    {RV_GRAMMAR_REGEX, "([a-z]|[a-z][a-z]|[a-z]{3}){8,20}\""},
+    {RV_GRAMMAR_GBNF, "root ::= s{3,9}\ns ::= c{8,25} t\nc ::= [^\"]\nt ::= \"\\\"\" s? \",\"?"},
 };
 
 static bool is_set(const uint64_t *bits, int32_t token)
@@ -106,6 +122,72 @@ static void masks_are_what_reading_says(void **state)
         rv_grammar_matcher_free(m);
         rv_buf_release(&text);
         rv_grammar_unref(g);
+    }
+}
+
+/* head{least,most}tail as `head` so many times and then groups inside of each other, which are not counted. */
+static char *write_out(const char *child, int least, int most, const char *tail)
+{
+    struct rv_buf buf;
+
+    rv_buf_init(&buf, 1 << 16);
+    for (int i = 0; i < least; i++)
+        rv_buf_add_str(&buf, child);
+    for (int i = least; i < most; i++)
+        rv_buf_addf(&buf, "(?:%s", child);
+    for (int i = least; i < most; i++)
+        rv_buf_add_str(&buf, ")?");
+    rv_buf_add_str(&buf, tail);
+    return rv_buf_take(&buf, NULL);
+}
+
+/* What is counted allows the same tokens as what is written out, step by step. */
+static void counting_is_the_same_as_writing_out(void **state)
+{
+    static const struct {
+        const char *child;
+        int least, most;
+        const char *tail;
+    } cases[] = {{"[^\"]", 0, 60, "\"(,\"[^\"]*\")?"}, {"[^\"]", 12, 12, "\""},
+                 {"[a-z\\u00e9]", 30, 50, "(\\.|\")"}, {"(?:[^\"a]|a[^\"])", 3, 40, "\"|b\""},
+                 {"[a-z\"]", 2, 40, "[a-z]\""},        {"(?:[a-c]|[a-z][a-z])", 4, 30, "\""}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char counted[128], *written = write_out(cases[i].child, cases[i].least, cases[i].most, cases[i].tail);
+        struct rv_grammar *g[2];
+        struct rv_rng rng;
+
+        snprintf(counted, sizeof(counted), "%s{%d,%d}%s", cases[i].child, cases[i].least, cases[i].most, cases[i].tail);
+        g[0] = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, counted);
+        g[1] = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, written);
+        rv_rng_init(&rng, i);
+        for (int answer = 0; answer < 40; answer++) {
+            struct rv_grammar_matcher *m[2];
+
+            for (int k = 0; k < 2; k++)
+                assert_ok(rv_grammar_matcher_new(&m[k], g[k], err));
+            for (int step = 0; step < 60 && !rv_grammar_matcher_is_complete(m[1]); step++) {
+                const uint64_t *bits[2];
+                int32_t token;
+
+                for (int k = 0; k < 2; k++)
+                    assert_ok(rv_grammar_matcher_mask(m[k], &bits[k], err));
+                for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(fixture.vocab); t++)
+                    if (is_set(bits[0], t) != is_set(bits[1], t))
+                        fail_msg("'%s', answer %d, step %d: token %d", counted, answer, step, (int)t);
+                token = pick(bits[0], &rng);
+                if (rv_vocab_is_eog(fixture.vocab, token))
+                    break;
+                for (int k = 0; k < 2; k++)
+                    assert_ok(rv_grammar_matcher_accept(m[k], token, err));
+            }
+            for (int k = 0; k < 2; k++)
+                rv_grammar_matcher_free(m[k]);
+        }
+        for (int k = 0; k < 2; k++)
+            rv_grammar_unref(g[k]);
+        rv_free(written);
     }
 }
 
@@ -244,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_are_what_reading_says),
+        cmocka_unit_test(counting_is_the_same_as_writing_out),
         cmocka_unit_test(a_long_answer_starts_its_tables_over),
         cmocka_unit_test(depth_is_kept),
         cmocka_unit_test(too_many_ways_are_an_error),

@@ -116,6 +116,45 @@ static void formats_are_checked(void **state)
           LIST("\"a@b\"", "\"@c.de\"", "\"a..b@c.de\""));
 }
 
+static void conditions_on_a_string_hold_together(void **state)
+{
+    (void)state;
+    /* Worked into the one repetition. */
+    check("{\"pattern\":\"^[a-z]+$\",\"minLength\":2,\"maxLength\":3}", LIST("\"ab\"", "\"abc\""),
+          LIST("\"a\"", "\"abcd\"", "\"1b\""));
+    check("{\"pattern\":\"^x[ab]{2}(?:cd)*$\",\"maxLength\":8}", LIST("\"xab\"", "\"xaacd\"", "\"xaacdcd\""),
+          LIST("\"xa\"", "\"xaacdcdcd\"", "\"xaac\""));
+    check("{\"pattern\":\"[0-9]$\",\"minLength\":3,\"maxLength\":4}", LIST("\"ab1\"", "\"\\n231\"", "\"\\\"\\u00011\""),
+          LIST("\"1\"", "\"abcd1\"", "\"abc\""));
+    /* A machine. */
+    check("{\"pattern\":\"a\",\"minLength\":2,\"maxLength\":3}",
+          LIST("\"ab\"", "\"bba\"", "\"\\\"a\"",
+               "\"\xc3\xa9\xc3\xa9"
+               "a\""),
+          LIST("\"a\"", "\"bb\"", "\"bbba\"", "\"\"a\""));
+    check("{\"pattern\":\"^[ab]*c[ab]*$\",\"minLength\":3}", LIST("\"abc\"", "\"cab\"", "\"aacaaaaaaaa\""),
+          LIST("\"ac\"", "\"aaa\"", "\"accb\""));
+    check("{\"pattern\":\"^(ab|c)*$\",\"minLength\":3,\"maxLength\":3}", LIST("\"abc\"", "\"cab\"", "\"ccc\""),
+          LIST("\"abab\"", "\"cc\"", "\"aba\""));
+    check("{\"pattern\":\"^(a|bc)$|^d+$\",\"maxLength\":1}", LIST("\"a\"", "\"d\""), LIST("\"bc\"", "\"dd\""));
+    check("{\"format\":\"date\",\"pattern\":\"^20.*1$\"}", LIST("\"2024-02-21\""),
+          LIST("\"1924-02-21\"", "\"2024-02-22\"", "\"20x1\""));
+    check("{\"format\":\"email\",\"maxLength\":8}", LIST("\"a@b.cd\"", "\"ab@cd.ef\""),
+          LIST("\"abc@cd.ef\"", "\"ab@cdef\""));
+    check("{\"format\":\"uuid\",\"minLength\":36,\"maxLength\":36}", LIST("\"123e4567-e89b-12d3-a456-426614174000\""),
+          LIST("\"\""));
+}
+
+static void look_aheads_at_the_beginning_are_conditions(void **state)
+{
+    (void)state;
+    check("{\"pattern\":\"^(?!\\\\.)(?!.*\\\\.\\\\.)[a-z.]*@[a-z.]+$\"}", LIST("\"a.b@c\"", "\"@c.d\""),
+          LIST("\".a@c\"", "\"a..b@c\"", "\"a@c..d\"", "\"a\""));
+    check("{\"pattern\":\"^(?=.*[A-Z])(?=.*[0-9]).{4,6}$\"}", LIST("\"aB3d\"", "\"3BBBBB\""),
+          LIST("\"aB3\"", "\"abc3\"", "\"ABCd\"", "\"aB3defg\""));
+    check("{\"pattern\":\"^(?![)(|]|x)a*x?$\"}", LIST("\"a\"", "\"aax\"", "\"\""), LIST("\"x\"", "\"ab\""));
+}
+
 static void choices_and_references_work(void **state)
 {
     (void)state;
@@ -151,7 +190,11 @@ static void refusals_name_the_keyword_and_its_place(void **state)
         {"{\"type\":\"object\",\"minProperties\":1}", "'minProperties'"},
         {"{\"type\":\"string\",\"format\":\"uri\"}", "'format' \"uri\""},
         {"{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "look-around"},
-        {"{\"type\":\"string\",\"pattern\":\"a\",\"minLength\":1}", "'minLength' beside 'pattern'"},
+        {"{\"type\":\"string\",\"pattern\":\"^(?=a)b|c$\"}", "look-around"},
+        {"{\"type\":\"string\",\"pattern\":\"^a(?=b)\",\"maxLength\":3}", "'pattern' beside 'maxLength': at byte"},
+        {"{\"type\":\"string\",\"pattern\":\"^a*b*$\",\"maxLength\":100000}",
+         "'pattern' beside 'maxLength': together they need too many states"},
+        {"{\"type\":\"string\",\"pattern\":\"^a{9}$\",\"maxLength\":8}", "no text can ever match"},
         {"{\"$ref\":\"http://x\"}", "'$ref' names nothing"},
         {"{\"$ref\":\"#/$defs/x\"}", "'$ref' names nothing"},
         {"{\"$ref\":\"#\"}", "'$ref' leads through"},
@@ -252,6 +295,8 @@ int main(void)
         cmocka_unit_test(arrays_have_items_and_counts),
         cmocka_unit_test(strings_are_counted_in_characters),
         cmocka_unit_test(formats_are_checked),
+        cmocka_unit_test(conditions_on_a_string_hold_together),
+        cmocka_unit_test(look_aheads_at_the_beginning_are_conditions),
         cmocka_unit_test(choices_and_references_work),
         cmocka_unit_test(refusals_name_the_keyword_and_its_place),
         cmocka_unit_test(names_are_as_they_are_described),
