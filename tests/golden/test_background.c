@@ -17,7 +17,7 @@ enum { CONTEXT = 256, N_ANSWER = 32, N_LOGPROBS = 3 };
 static const char *const MODEL = "models/stories260K.gguf";
 static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house";
 
-static ruvllm_engine *open_engine(ruvllm_store *store)
+static ruvllm_engine *open_engine_by(ruvllm_store *store, ruvllm_consolidation consolidation)
 {
     struct ruvllm_engine_params params = ruvllm_engine_params_default();
     struct ruvllm_model_params model = ruvllm_model_params_default();
@@ -29,9 +29,16 @@ static ruvllm_engine *open_engine(ruvllm_store *store)
     model.n_threads = 1;
     params.model = &model;
     learn.store = store;
+    assert_int_equal(learn.consolidation, RUVLLM_CONSOLIDATION_EWC_MERGE);
+    learn.consolidation = consolidation;
     assert_ok(ruvllm_engine_open(&engine, test_data(MODEL), &params, err));
     assert_ok(ruvllm_engine_learn(engine, &learn, err));
     return engine;
+}
+
+static ruvllm_engine *open_engine(ruvllm_store *store)
+{
+    return open_engine_by(store, RUVLLM_CONSOLIDATION_EWC_MERGE);
 }
 
 static struct ruvllm_response *ask(ruvllm_engine *engine, float temperature, uint64_t seed, uint64_t *id)
@@ -179,11 +186,40 @@ static void votes_that_become_all_alike_pause_learning(void **state)
     (void)unlink(path);
 }
 
+/* What comes of each strategy is test_tick.c's; here it has to get there. */
+static void the_strategy_that_is_asked_for_is_the_loops(void **state)
+{
+    static const char *const names[] = {"ewc_merge", "average", "quality_weighted", "best_only", "ensemble"};
+    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
+    const char *path = test_temp_path(".db");
+    ruvllm_engine *engine;
+    ruvllm_store *store;
+    struct ruvllm_error failure;
+
+    (void)state;
+    (void)unlink(path);
+    assert_ok(ruvllm_store_open(&store, path, NULL, err));
+    for (int i = 0; i < 5; i++) {
+        engine = open_engine_by(store, (ruvllm_consolidation)i);
+        assert_int_equal(info_of(engine).consolidation, i);
+        assert_string_equal(ruvllm_consolidation_name(info_of(engine).consolidation), names[i]);
+        ruvllm_engine_close(engine);
+    }
+    engine = open_engine_by(store, RUVLLM_CONSOLIDATION_ENSEMBLE);
+    learn.consolidation = (ruvllm_consolidation)5;
+    assert_fails(ruvllm_engine_learn(engine, &learn, &failure), RUVLLM_INVALID, failure, "consolidation");
+    assert_string_equal(ruvllm_consolidation_name((ruvllm_consolidation)5), "unknown");
+    ruvllm_engine_close(engine);
+    ruvllm_store_close(store);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_come_and_outlive_a_restart_to_the_bit),
         cmocka_unit_test(votes_that_become_all_alike_pause_learning),
+        cmocka_unit_test(the_strategy_that_is_asked_for_is_the_loops),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         add_number(out, "anchor_kl", info->anchor_kl);
         add_number(out, "kl_budget", info->kl_budget);
         rv_api_json_int(out, "ticks", info->n_ticks);
+        rv_api_json_str(out, "consolidation", ruvllm_consolidation_name(info->consolidation));
     }
     rv_api_json_end(out, '}');
 }
