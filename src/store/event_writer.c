@@ -1,8 +1,11 @@
 /*
  * Three parties meet at `lock`. Callers put a ticket in the queue and sleep on it; the ticket and the events are
  * theirs, on their stacks, which stay as they are because they sleep. The writer takes what waits, up to a batch, and
- * writes it without the lock; then it marks the tickets and wakes their owners. The tidier sleeps until enough was
- * written, and does what the engine wants done behind the writer's back.
+ * writes it without the lock; then it marks the tickets and wakes their owners. The tidier sleeps until the engine's
+ * log has grown, and brings what is new to where it belongs and to the disk, behind the writer's back and a little at a
+ * time: the disk is the writer's too, and a commit waits for what was handed to the disk before it. A log can begin
+ * anew only when all of it is tidied and nobody writes: so the writer does the rest when it is long, after it has told
+ * the owners of its last batch.
  *
  * With a spool, the order of a tenant's events is kept: while anything waits in the spool, what is new goes there too.
  */
@@ -15,13 +18,16 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum {
     BATCH = 512,                   // events of one transaction
     BATCH_BYTES = 8 * 1024 * 1024, // of their texts and bytes
     WAITING_MAX = 8192,            // callers in the queue
-    TIDY_BYTES = 2 * 1024 * 1024,  // written before the tidier looks
+    TIDY_PAGES = 256,              // that the log grows by before the tidier looks
+    TIDY_NICE = 10,                // the tidier gives way
+    LONG_PAGES = 16384,            // of the log, 64 MiB: the writer sees to it that it begins anew
     EVENT_OVERHEAD = 4096,         // what a row costs beside its bytes, roughly
     RETRY_US = 1000000             // how often a database that is away is asked for
 };
@@ -43,6 +49,7 @@ struct rv_event_writer {
     struct rv_event_spool *spool;
     struct rv_store_event *batch[BATCH];
     int64_t retry_us;            // when to try to empty the spool
+    int64_t n_begun_anew;        // pages of the log when the writer last tried that
     struct rv_store_db *tidy_db; // the tidier's
     pthread_t thread;
     pthread_t tidier;
@@ -53,7 +60,8 @@ struct rv_event_writer {
     struct ticket *first;  // guarded by lock, as all below
     struct ticket **last;  // where the next one goes
     size_t n_waiting;
-    size_t n_untidy; // bytes written since the tidier looked
+    int64_t n_log;  // pages of the engine's log
+    int64_t n_tidy; // of those, that the tidier has seen to
     bool is_over;
     struct rv_event_writer_stats stats;
 };
@@ -151,12 +159,38 @@ static void tell_owners(struct rv_event_writer *w, struct ticket *tickets)
         w->stats.n_events += t->rc ? 0 : t->n;
         w->stats.n_failed += t->rc ? t->n : 0;
         w->stats.n_spooled += !t->rc && t->events[0].fate == RV_STORE_EVENT_SPOOLED ? t->n : 0;
-        w->n_untidy += t->bytes;
         t->is_done = true;
         pthread_cond_signal(&t->done);
     }
-    if (w->n_untidy >= TIDY_BYTES)
+}
+
+/* With the lock held: how long the log is now, for the tidier. */
+static void note_log(struct rv_event_writer *w)
+{
+    int64_t pages = w->tidy_db ? w->db->sql->log_pages(w->db) : 0;
+
+    if (pages < w->n_log) // it began anew
+        w->n_tidy = 0;
+    w->n_log = pages;
+    if (w->n_log - w->n_tidy >= TIDY_PAGES)
         pthread_cond_signal(&w->untidy);
+}
+
+/* With the lock held, which is released while it works. Where it fails it is tried again when the log has grown. */
+static void shorten_log(struct rv_event_writer *w)
+{
+    struct ruvllm_error failure = {0};
+    int64_t pages = w->n_log;
+
+    if (pages < w->n_begun_anew)
+        w->n_begun_anew = 0;
+    if (pages < LONG_PAGES || pages < w->n_begun_anew + TIDY_PAGES)
+        return;
+    pthread_mutex_unlock(&w->lock);
+    w->n_begun_anew = pages;
+    if (w->db->sql->tidy(w->db, &failure))
+        rv_log(RUVLLM_LOG_WARN, "%.240s", failure.message);
+    pthread_mutex_lock(&w->lock);
 }
 
 /* With the lock held, which is released while it works: gives to the database what waits in the spool. */
@@ -210,6 +244,8 @@ static void *write_events(void *arg)
         pthread_mutex_lock(&w->lock);
         w->stats.n_in_spool = w->spool ? rv_event_spool_n(w->spool) : 0;
         tell_owners(w, tickets);
+        note_log(w);
+        shorten_log(w);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -221,19 +257,24 @@ static void *tidy_up(void *arg)
 {
     struct rv_event_writer *w = arg;
 
+#ifdef __linux__ // where that is the thread's alone
+    /* Nobody waits for it, and it shall keep nobody who waits from a processor. Without it, it works all the same. */
+    (void)setpriority(PRIO_PROCESS, 0, TIDY_NICE);
+#endif
     pthread_mutex_lock(&w->lock);
     while (!w->is_over) {
         struct ruvllm_error failure = {0};
+        int64_t pages = w->n_log;
 
-        if (w->n_untidy < TIDY_BYTES) {
+        if (pages - w->n_tidy < TIDY_PAGES) {
             pthread_cond_wait(&w->untidy, &w->lock);
             continue;
         }
-        w->n_untidy = 0;
         pthread_mutex_unlock(&w->lock);
         if (w->tidy_db->sql->tidy(w->tidy_db, &failure))
             rv_log(RUVLLM_LOG_WARN, "%.240s", failure.message); // the writer does it in the end
         pthread_mutex_lock(&w->lock);
+        w->n_tidy = w->n_log < pages ? 0 : pages; // it may have begun anew
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
