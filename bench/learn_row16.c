@@ -8,11 +8,14 @@
 
 #include <math.h>
 
+enum { N_VOTES = 600 };
+
 struct control {
     const char *what;
     enum skill_teacher teacher;
     bool is_frozen;
     bool must_gain;
+    int n_short; // votes of the short form
 };
 
 /* What every course begins with. */
@@ -20,32 +23,34 @@ struct beginning {
     struct skill *skill;
     const struct control *control;
     double before;
-    int n_votes, n_answers;
+    int n_answers;
 };
 
 static void run(struct learn_args *args, void *user)
 {
     const struct beginning *b = user;
     double limit = b->before + 3 * sqrt(2 * (b->before + 0.005) * (1 - b->before) / b->n_answers);
+    double slack = b->control->must_gain ? 0 : 0.02;
 
     if (!b->control->is_frozen)
-        skill_teach(b->skill, b->control->teacher, b->before, b->n_votes);
+        skill_teach(b->skill, b->control->teacher, b->before, args->is_short ? b->control->n_short : N_VOTES);
     learn_figure_print(args, &(struct learn_figure){.rank = 8,
                                                     .what = b->control->what,
                                                     .value = skill_rate(b->skill, false, b->n_answers),
                                                     .bound = b->control->must_gain ? LEARN_AT_LEAST : LEARN_AT_MOST,
                                                     .must = limit,
-                                                    .short_must = limit + 0.02});
+                                                    .short_must = limit + slack});
 }
 
 void learn_row16(struct learn_args *args)
 {
-    static const struct control controls[] = {{.what = "shuffled", .teacher = SKILL_SHUFFLED},
-                                              {.what = "frozen", .is_frozen = true},
-                                              {.what = "constant", .teacher = SKILL_CONSTANT},
-                                              {.what = "honest", .teacher = SKILL_HONEST, .must_gain = true}};
-    struct beginning b = {.n_votes = args->is_short ? 200 : 600, .n_answers = args->is_short ? 320 : 400};
-    size_t n = sizeof(controls) / sizeof(controls[0]) - args->is_short; // row 2's short form shows what votes gain
+    static const struct control controls[] = {
+        {.what = "shuffled", .teacher = SKILL_SHUFFLED, .n_short = 200},
+        {.what = "frozen", .is_frozen = true},
+        {.what = "constant", .teacher = SKILL_CONSTANT, .n_short = 200},
+        {.what = "honest", .teacher = SKILL_HONEST, .must_gain = true, .n_short = 240}};
+    struct beginning b = {.n_answers = args->is_short ? 320 : 400};
+    size_t n = sizeof(controls) / sizeof(controls[0]);
     struct skill skill;
     struct lab lab;
 

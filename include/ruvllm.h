@@ -59,7 +59,7 @@ typedef enum ruvllm_status {
     RUVLLM_CANCELLED = -5,   // stopped because the caller asked for it: 499
     RUVLLM_NO_MEMORY = -6,   // 503
     RUVLLM_UNSUPPORTED = -7, // valid, but not something this build can do: 501
-    RUVLLM_IO = -8,          // the operating system said no: 500
+    RUVLLM_IO = -8,          // the operating system said no: 500; of RUVLLM_ERROR_STORAGE, the store is away: 503
     RUVLLM_FORMAT = -9,      // the file is damaged, hostile or not what it claims to be: 500
     RUVLLM_BACKEND = -10,    // ggml or a device failed: 500
     RUVLLM_INTERNAL = -11,   // a bug of ours: 500

@@ -20,6 +20,18 @@
 extern "C" {
 #endif
 
+/* How the background loop makes one adapter of what a tenant has and what it found by going over votes again. */
+typedef enum ruvllm_consolidation {
+    RUVLLM_CONSOLIDATION_EWC_MERGE,        // each number from the one that knows more about it, by Fisher information
+    RUVLLM_CONSOLIDATION_AVERAGE,          // the plain mean: noise that each has of its own cancels out
+    RUVLLM_CONSOLIDATION_QUALITY_WEIGHTED, // the mean by what each gains on answers that were held out
+    RUVLLM_CONSOLIDATION_BEST_ONLY,        // the better one alone
+    RUVLLM_CONSOLIDATION_ENSEMBLE          // direction by direction the one that has more to say there
+} ruvllm_consolidation;
+
+/* "ewc_merge" and so on; "unknown" for a number that is none. */
+RUVLLM_API const char *ruvllm_consolidation_name(ruvllm_consolidation consolidation);
+
 struct ruvllm_learn_params {
     size_t struct_size;
     ruvllm_store *store;            // must outlive the engine; NULL: what is learned ends with it
@@ -29,6 +41,7 @@ struct ruvllm_learn_params {
     void *progress_user;
     uint64_t tenant_bytes; // for what tenants learned: who asks seldom comes back from the store; 0: no end; 512 MiB
     bool no_background;    // votes alone teach: nothing is gone over again between them
+    ruvllm_consolidation consolidation; // of the background loop; RUVLLM_CONSOLIDATION_EWC_MERGE
 };
 
 RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
@@ -69,7 +82,8 @@ struct ruvllm_feedback {
  * A correction is remembered: asked the same again, the model says that; and what it usually says moves a little in its
  * direction, as for a pair. RUVLLM_NOT_FOUND: there is no such answer, or it is too old. RUVLLM_TOO_LARGE: the question
  * was longer than is kept, or the text does not fit the context with it. RUVLLM_NO_SPACE: the disk is full, nothing was
- * learned. RUVLLM_UNSUPPORTED: a text for an answer that was made with adapters by name.
+ * learned. RUVLLM_IO: the store is away, and what the tenant has learned is not in memory; the same given again, when
+ * it is back, counts once. RUVLLM_UNSUPPORTED: a text for an answer that was made with adapters by name.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, const char *tenant,
                                                      const struct ruvllm_feedback *feedback,
@@ -101,6 +115,7 @@ struct ruvllm_learned_info {
     int64_t n_ticks;           // what the background loop added
     int32_t n_paused;          // votes to come that teach nothing, after votes became all alike; 0: learning goes on
     double kl_budget;          // of anchor_kl: beyond it, ticks pull back what was learned; 0: not known before a tick
+    ruvllm_consolidation consolidation; // that the background loop works by
 };
 
 /* What a tenant's feedback has come to. RUVLLM_INVALID: this engine does not learn. */

@@ -49,7 +49,8 @@ struct serve_options {
     int32_t log_level;
     int32_t kv_cold;
     int32_t learn_rank;
-    int32_t votes_per_minute; // -1: the server's own
+    int32_t consolidation; // -1: the server's own, as the next
+    int32_t votes_per_minute;
     bool learns;
     bool speculates;
     const char *draft;
@@ -104,6 +105,7 @@ static ruvllm_status parse_bytes(void *target, const char *text, struct ruvllm_e
 
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL};
 static const char *const colds[] = {"q4", "q8", "f16", NULL};
+static const char *const consolidations[] = {"ewc_merge", "average", "quality_weighted", "best_only", "ensemble", NULL};
 
 static const struct rv_option network_options[] = {
     {.name = "listen",
@@ -176,6 +178,13 @@ static const struct rv_option serving_options[] = {
      .max = 8,
      .offset = offsetof(struct serve_options, learn_rank),
      .help = "How many directions a tenant's feedback may change, 1 to 8 (default 2); with --learn"},
+    {.name = "consolidation",
+     .value = "KIND",
+     .type = RV_OPTION_CHOICE,
+     .choices = consolidations,
+     .offset = offsetof(struct serve_options, consolidation),
+     .help = "How what was learned and what going over it again has found become one: ewc_merge, average, "
+             "quality_weighted, best_only or ensemble (default ewc_merge); with --learn"},
     {.name = "speculate",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct serve_options, speculates),
@@ -344,6 +353,10 @@ static int check_usage(const struct serve_options *options, size_t n_models)
         rv_output_error("add --learn", "--learn-rank has a meaning only with --learn");
         return RV_EXIT_USAGE;
     }
+    if (options->consolidation >= 0 && !options->learns) {
+        rv_output_error("add --learn", "--consolidation has a meaning only with --learn");
+        return RV_EXIT_USAGE;
+    }
     if (options->votes_per_minute >= 0 && !options->learns) {
         rv_output_error("add --learn", "--votes-per-minute has a meaning only with --learn");
         return RV_EXIT_USAGE;
@@ -389,6 +402,8 @@ static void fill(struct rv_serve_config *config, const struct serve_options *opt
         config->votes_per_minute = options->votes_per_minute;
     if (options->learn_rank)
         config->learn_rank = options->learn_rank;
+    if (options->consolidation >= 0)
+        config->consolidation = (ruvllm_consolidation)options->consolidation; // in the order of the choices
     config->memory_budget = options->memory_budget;
     config->idle_unload_s = options->idle_unload;
     config->witness_days = options->witness_days;
@@ -418,6 +433,7 @@ static int run(int argc, char **argv)
                                     .drain = 30,
                                     .log_level = RUVLLM_LOG_INFO,
                                     .kv_cold = -1,
+                                    .consolidation = -1,
                                     .votes_per_minute = -1};
     struct rv_serve_config config = rv_serve_config_default();
     struct ruvllm_kv_policy kv;

@@ -66,6 +66,7 @@ struct rv_serve_config rv_serve_config_default(void)
     return (struct rv_serve_config){.model = ruvllm_model_params_default(),
                                     .engine = ruvllm_engine_params_default(),
                                     .learn_rank = ruvllm_learn_params_default().rank,
+                                    .consolidation = ruvllm_learn_params_default().consolidation,
                                     .votes_per_minute = VOTES_PER_MINUTE,
                                     .drain_s = 30,
                                     .max_calls = 20000,
@@ -140,6 +141,7 @@ static ruvllm_status start_learning(struct running *r, size_t i_model, ruvllm_en
     rv_response_index_forget(server->responses, i_model);
     params.store = server->store;
     params.rank = r->config->learn_rank;
+    params.consolidation = r->config->consolidation;
     params.on_progress = rv_model_set_goes_on;
     params.progress_user = server->models;
     rc = ruvllm_engine_learn(engine, &params, err);

@@ -3,6 +3,7 @@
 #define RV_SERVER_SERVE_H
 
 #include "base/error.h"
+#include "ruvllm_learn.h"
 
 struct rv_serve_model {
     const char *name; // NULL: made from the path
@@ -30,6 +31,7 @@ struct rv_serve_config {
     const char *store; // path; NULL: the user's; "none": no keys, sessions or witness log
     bool learns;       // from feedback: every model that can
     int32_t learn_rank;
+    ruvllm_consolidation consolidation;
     int32_t votes_per_minute; // of a key, beside its requests: who floods is told to wait; 0: no limit
     const char *const *cors_origins;
     size_t n_cors_origins;

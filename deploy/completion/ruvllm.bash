@@ -4,7 +4,7 @@ _ruvllm_words() { # command: its options
     case $1 in
     run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     chat) echo '--system --load --json --learn --store -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter --adapter-cache --learn --learn-rank --speculate --draft --votes-per-minute --kv-bytes --kv-cold --spill-dir --spill-bytes --max-sequences --max-queue --memory-budget --idle-unload --auto --store --witness-days --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter --adapter-cache --learn --learn-rank --consolidation --speculate --draft --votes-per-minute --kv-bytes --kv-cold --spill-dir --spill-bytes --max-sequences --max-queue --memory-budget --idle-unload --auto --store --witness-days --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     pull) echo '--offline --max-size --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     list) echo '--json -h --help' ;;
     rm) echo '-y --yes -h --help' ;;
@@ -105,6 +105,7 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     serve:--adapter) echo '@any' ;;
     serve:--adapter-cache) echo '@folders' ;;
     serve:--learn-rank) echo '@any' ;;
+    serve:--consolidation) echo 'ewc_merge average quality_weighted best_only ensemble' ;;
     serve:--draft) echo '@any' ;;
     serve:--votes-per-minute) echo '@any' ;;
     serve:--kv-bytes) echo '@any' ;;

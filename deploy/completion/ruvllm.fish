@@ -116,6 +116,7 @@ complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l adapter -x -d 'Answ
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l adapter-cache -x -a '(__fish_complete_directories)' -d 'Keep adapters that memory has no room for in this folder, which no other server may use; it is emptied at start'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l learn -d 'Learn from feedback (/v1/feedback): a tenant\'s votes change its next answers; a model that is opened for the first time writes some text of its own before, which takes seconds to minutes'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l learn-rank -x -d 'How many directions a tenant\'s feedback may change, 1 to 8'
+complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l consolidation -x -a 'ewc_merge average quality_weighted best_only ensemble' -d 'How what was learned and what going over it again has found become one: ewc_merge, average, quality_weighted, best_only or ensemble'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l speculate -d 'Guess tokens ahead from what a conversation has had before, as far as it pays: the answer stays the same, and texts that repeat their prompt come faster'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l draft -x -d 'Have this small model guess ahead instead; it must have the vocabulary of every model that is served'
 complete -c ruvllm -n '__fish_seen_subcommand_from serve' -l votes-per-minute -x -d 'How many votes a key may give in a minute; 0 is no limit'

@@ -22,8 +22,8 @@ struct lesson {
     struct ruvllm_engine *engine;
     const char *tenant;
     struct rv_learner *learner;
-    struct rv_trace *trace;     // of the answer
-    struct rv_adapter *learned; // what the texts are read with
+    struct rv_trace *trace;        // of the answer
+    struct rv_learner_voice voice; // what the texts are read with
     struct side good, bad;
     struct rv_buf prompt, answer;
     struct rv_str tokens;
@@ -67,31 +67,45 @@ static struct rv_str text_of(const char *text)
 
 /* ---- reading texts -------------------------------------------------------------------------- */
 
-/* A text as the model would have had to say it; NULL: the answer, as it was said. */
+static ruvllm_status read_tokens(struct lesson *l, const int32_t *tokens, int32_t n, struct side *side,
+                                 struct ruvllm_error *err)
+{
+    const struct rv_teacher_text text = {.tenant = l->tenant,
+                                         .prompt = l->trace->prompt,
+                                         .n_prompt = l->trace->n_prompt,
+                                         .target = tokens,
+                                         .n_target = n,
+                                         .voice = &l->voice};
+
+    return rv_teacher_trace(l->engine, &text, &side->trace, err);
+}
+
+/* The answer, as it was said. A deep run since then has other states for the same words, so they are read again. */
+static ruvllm_status read_answer(struct lesson *l, struct side *side, struct ruvllm_error *err)
+{
+    if (l->trace->layers != l->voice.layers && l->trace->n_rows > 0)
+        return read_tokens(l, l->trace->tokens, l->trace->n_rows, side, err);
+    side->trace = rv_trace_ref(l->trace);
+    return RUVLLM_OK;
+}
+
+/* A text as the model would have had to say it; NULL: the answer. */
 static ruvllm_status read_side(struct lesson *l, const char *text, struct side *side, struct ruvllm_error *err)
 {
-    struct rv_teacher_text taught = {
-        .tenant = l->tenant, .prompt = l->trace->prompt, .n_prompt = l->trace->n_prompt, .learned = l->learned};
     ruvllm_status rc;
 
-    if (!text) {
-        side->trace = rv_trace_ref(l->trace);
-        return RUVLLM_OK;
-    }
+    if (!text)
+        return read_answer(l, side, err);
     rc = rv_teacher_tokens(l->engine->model, l->trace, text, strlen(text), &side->tokens, &side->n_tokens, err);
     if (rc)
         return rc;
     if (side->n_tokens == 0)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "an empty text teaches nothing");
-    taught.target = side->tokens;
-    taught.n_target = side->n_tokens;
-    return rv_teacher_trace(l->engine, &taught, &side->trace, err);
+    return read_tokens(l, side->tokens, side->n_tokens, side, err);
 }
 
 static ruvllm_status read_texts(struct lesson *l, const struct ruvllm_feedback *f, struct ruvllm_error *err)
 {
-    struct rv_memory *memory;
-    int64_t generation;
     ruvllm_status rc;
 
     if (l->trace->has_adapters)
@@ -101,10 +115,9 @@ static ruvllm_status read_texts(struct lesson *l, const struct ruvllm_feedback *
         return rv_fail_kind(err, RUVLLM_TOO_LARGE, RUVLLM_ERROR_SONA,
                             "the question has %d tokens; corrections are learned for up to %d", (int)l->trace->n_prompt,
                             RV_TRACE_MAX_PROMPT);
-    rc = rv_learner_current(l->learner, l->tenant, &l->learned, &memory, &generation, err);
+    rc = rv_learner_voice(l->learner, l->tenant, &l->voice, err);
     if (rc)
         return rc;
-    rv_memory_unref(memory);
     rc = read_side(l, f->correction ? f->correction : f->preferred, &l->good, err);
     if (!rc && !f->correction)
         rc = read_side(l, f->rejected, &l->bad, err);
@@ -139,7 +152,7 @@ static ruvllm_status write_down(struct lesson *l, const struct ruvllm_feedback *
                                       .n_bad = !bad->trace   ? 0
                                                : bad->tokens ? bad->n_tokens
                                                              : t->n_rows};
-    ruvllm_status rc = rv_lesson_tokens_write(&tokens, &l->tokens, err);
+    ruvllm_status rc = rv_lesson_tokens_write(&tokens, l->engine->model->hparams.n_vocab, &l->tokens, err);
 
     if (rc)
         return rc;
@@ -163,7 +176,7 @@ static void release(struct lesson *l)
     rv_trace_unref(l->good.trace);
     rv_trace_unref(l->bad.trace);
     rv_trace_unref(l->trace);
-    rv_adapter_unref(l->learned);
+    rv_learner_release_voice(&l->voice);
     rv_free(l->good.tokens);
     rv_free(l->bad.tokens);
     rv_free((char *)(uintptr_t)l->tokens.data);

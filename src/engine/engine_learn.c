@@ -42,47 +42,39 @@ static uint64_t mix_layers(uint64_t named, uint64_t deep)
     return named && deep ? (named ^ deep * 0x9E3779B97F4A7C15u) | 1 : named + deep;
 }
 
-ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
-                                     struct ruvllm_error *err)
+void rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers)
 {
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
     struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
-    struct rv_adapter *deep;
-    uint64_t own;
-    int64_t generation;
-    ruvllm_status rc;
+    struct rv_learner_voice voice;
+    struct ruvllm_error trouble;
 
     if (!learner)
-        return RUVLLM_OK;
-    rc = rv_learner_deep(learner, tenant, &deep, &own, &generation, err);
-    rv_adapter_unref(deep);
-    *layers = mix_layers(*layers, own);
-    return rc;
+        return;
+    if (rv_learner_voice(learner, tenant, &voice, &trouble))
+        rv_log(RUVLLM_LOG_WARN, "a session without what was learned: %s", trouble.message);
+    *layers = mix_layers(*layers, voice.layers);
+    rv_learner_release_voice(&voice);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* What the tenant has learned, at the head and below it, of one generation. */
 static ruvllm_status take_learned(struct rv_learner *learner, const char *tenant, struct rv_job *job,
-                                  int64_t *generation, struct ruvllm_error *err)
+                                  struct ruvllm_error *err)
 {
-    uint64_t layers = 0;
-    int64_t of = -1;
-    ruvllm_status rc = RUVLLM_OK;
+    struct rv_learner_voice voice;
+    ruvllm_status rc = rv_learner_voice(learner, tenant, &voice, err);
 
-    while (!rc && of != *generation) { // again when an event came in between
-        rv_adapter_unref(job->learned);
-        rv_adapter_unref(job->deep);
-        rv_memory_unref(job->memory);
-        job->learned = job->deep = NULL;
-        job->memory = NULL;
-        rc = rv_learner_current(learner, tenant, &job->learned, &job->memory, generation, err);
-        if (!rc)
-            rc = rv_learner_deep(learner, tenant, &job->deep, &layers, &of, err);
-    }
-    if (!rc)
-        job->request.scope.adapter_layers = mix_layers(job->ticket.layers, layers);
-    return rc;
+    if (rc)
+        return rc;
+    job->learned = voice.head;
+    job->deep = voice.deep;
+    job->memory = voice.memory;
+    job->trace->generation = voice.generation;
+    job->trace->layers = voice.layers;
+    job->request.scope.adapter_layers = mix_layers(job->ticket.layers, voice.layers);
+    return RUVLLM_OK;
 }
 
 ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
@@ -91,7 +83,6 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
     struct rv_learner *learner = learn ? atomic_load(&learn->learner) : NULL;
     struct ruvllm_error trouble;
-    int64_t generation = 0;
     ruvllm_status rc;
 
     if (!learn)
@@ -105,10 +96,9 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
     if (rc)
         return rc;
     /* Answers go on while the store is away: without what was learned, and the answer says so by its generation. */
-    if (learner && take_learned(learner, tenant, job, &generation, &trouble))
+    if (learner && take_learned(learner, tenant, job, &trouble))
         rv_log(RUVLLM_LOG_WARN, "answering without what was learned: %s", trouble.message);
-    job->trace->generation = generation;
-    rv_reply_response(job->reply)->learned_generation = generation;
+    rv_reply_response(job->reply)->learned_generation = job->trace->generation;
     if (job->ticket.n == 0)
         rv_engine_learn_join(job);
     return RUVLLM_OK;
@@ -116,8 +106,12 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
 
 void rv_engine_learn_join(struct rv_job *job)
 {
-    const struct rv_adapter *learned[] = {job->deep, job->learned};
-    struct rv_adapter_mix *mix = &job->request.mix;
+    rv_engine_learn_mix(&job->request.mix, job->learned, job->deep);
+}
+
+void rv_engine_learn_mix(struct rv_adapter_mix *mix, const struct rv_adapter *head, const struct rv_adapter *deep)
+{
+    const struct rv_adapter *learned[] = {deep, head};
 
     for (size_t i = 0; i < sizeof(learned) / sizeof(learned[0]); i++) {
         if (!learned[i])
@@ -321,7 +315,7 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
     }
     rc = rv_learner_new(&learner, &config, &whitening, err);
     if (!rc && !params->no_background) {
-        rc = rv_learner_study(learner, &anchors, RV_CONSOLIDATE_EWC_MERGE, err);
+        rc = rv_learner_study(learner, &anchors, (enum rv_consolidate_strategy)params->consolidation, err);
         if (rc)
             rv_learner_free(learner);
     }
@@ -344,6 +338,9 @@ ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct r
     if (params->rank < 1 || params->rank > RV_HEAD_ADAPTER_MAX_RANK)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "'rank' must be 1 to %d, and is %d",
                             RV_HEAD_ADAPTER_MAX_RANK, params->rank);
+    if ((unsigned)params->consolidation >= RV_CONSOLIDATE_N)
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "there is no 'consolidation' %d",
+                            (int)params->consolidation);
     learn = rv_calloc(1, sizeof(*learn));
     if (!learn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what learning needs");

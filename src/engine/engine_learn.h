@@ -26,15 +26,19 @@ void rv_engine_learn_free(struct rv_engine_learn *learn);
 RV_CHECKED ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learner **out,
                                              struct ruvllm_error *err);
 
-/* What keys and values of a tenant's requests depend on, besides the `*layers` of the adapters they name. */
-RV_CHECKED ruvllm_status rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers,
-                                                struct ruvllm_error *err);
+/*
+ * What keys and values of a tenant's requests depend on, besides the `*layers` of the adapters they name. While that
+ * cannot be read, on nothing else: then requests are answered without what was learned.
+ */
+void rv_engine_learn_layers(struct ruvllm_engine *engine, const char *tenant, uint64_t *layers);
 
 /* Gives a new job a trace to fill and what its tenant has learned. */
 RV_CHECKED ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                                struct ruvllm_error *err);
 /* Adds what was learned to the adapters of the request. */
 void rv_engine_learn_join(struct rv_job *job);
+/* The same to any mix; each may be NULL. */
+void rv_engine_learn_mix(struct rv_adapter_mix *mix, const struct rv_adapter *head, const struct rv_adapter *deep);
 /* What the tenant's memory makes of a row before a token is drawn from it; returns the row for learn_capture. */
 const float *rv_engine_learn_recall(struct ruvllm_engine *engine, struct rv_job *job, const float *state, float *row);
 /* A token was drawn from `logits`, which the head made of `state`. Allocates nothing. */

@@ -7,6 +7,21 @@
 
 enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64, DEFAULT_TENANT_MIB = 512 };
 
+/* Those outside and inside are the same numbers. */
+_Static_assert((int)RUVLLM_CONSOLIDATION_EWC_MERGE == RV_CONSOLIDATE_EWC_MERGE &&
+                   (int)RUVLLM_CONSOLIDATION_AVERAGE == RV_CONSOLIDATE_AVERAGE &&
+                   (int)RUVLLM_CONSOLIDATION_QUALITY_WEIGHTED == RV_CONSOLIDATE_QUALITY_WEIGHTED &&
+                   (int)RUVLLM_CONSOLIDATION_BEST_ONLY == RV_CONSOLIDATE_BEST_ONLY &&
+                   (int)RUVLLM_CONSOLIDATION_ENSEMBLE == RV_CONSOLIDATE_ENSEMBLE,
+               "a strategy is missing, or has moved");
+
+const char *ruvllm_consolidation_name(ruvllm_consolidation consolidation)
+{
+    const char *name = rv_consolidate_name((enum rv_consolidate_strategy)consolidation);
+
+    return name ? name : "unknown";
+}
+
 struct ruvllm_learn_params ruvllm_learn_params_default(void)
 {
     return (struct ruvllm_learn_params){.struct_size = sizeof(struct ruvllm_learn_params),
@@ -115,5 +130,6 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.kl_budget = sum.kl_budget;
     ours.n_ticks = sum.n_ticks;
     ours.n_paused = sum.n_paused;
+    ours.consolidation = (ruvllm_consolidation)sum.strategy;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

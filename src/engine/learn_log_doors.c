@@ -105,23 +105,17 @@ ruvllm_status ruvllm_engine_learn_forget(ruvllm_engine *engine, const char *tena
 static ruvllm_status take_learned(struct ruvllm_engine *engine, const char *tenant, struct rv_adapter **out,
                                   struct ruvllm_error *err)
 {
-    struct rv_adapter *head = NULL, *deep = NULL;
-    struct rv_memory *memory = NULL; // no file has a place for it
+    struct rv_learner_voice voice = {0}; // for its memory no file has a place
     struct rv_learner *learner;
-    int64_t generation;
-    uint64_t layers;
     ruvllm_status rc = rv_engine_learn_get(engine, &learner, err);
 
     *out = NULL;
     if (!rc)
-        rc = rv_learner_current(learner, tenant, &head, &memory, &generation, err);
-    if (!rc)
-        rc = rv_learner_deep(learner, tenant, &deep, &layers, &generation, err);
-    if (!rc && (head || deep))
-        rc = rv_learned_adapter_join(out, head, deep, &engine->model->hparams, &engine->model->manifest, err);
-    rv_adapter_unref(head);
-    rv_adapter_unref(deep);
-    rv_memory_unref(memory);
+        rc = rv_learner_voice(learner, tenant, &voice, err);
+    if (!rc && (voice.head || voice.deep))
+        rc = rv_learned_adapter_join(out, voice.head, voice.deep, &engine->model->hparams, &engine->model->manifest,
+                                     err);
+    rv_learner_release_voice(&voice);
     return rc;
 }
 

@@ -493,10 +493,9 @@ static ruvllm_status take_session(struct request *ours, struct rv_session_key *k
         return rc;
     *key = (struct rv_session_key){.tenant = ours->request.tenant, .policy = engine->policy};
     rc = rv_engine_adapters_layers(&engine->adapters, &ours->request, &key->adapter_layers, err);
-    if (!rc)
-        rc = rv_engine_learn_layers(engine, key->tenant, &key->adapter_layers, err);
     if (rc)
         return rc;
+    rv_engine_learn_layers(engine, key->tenant, &key->adapter_layers);
     return ours->request.kv ? rv_kv_policy_tiers(&ours->kv, &key->policy, err) : RUVLLM_OK;
 }
 

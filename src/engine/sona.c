@@ -132,22 +132,17 @@ static ruvllm_status trace_text(const struct ruvllm_sona *s, const struct text *
                                      .n_prompt = (int32_t)text->n_prompt,
                                      .target = text->target,
                                      .n_target = text->n_target};
-    struct rv_adapter *learned;
-    struct rv_memory *memory;
-    int64_t generation;
-    ruvllm_status rc = rv_learner_current(s->learner, s->tenant, &learned, &memory, &generation, err);
+    struct rv_learner_voice voice;
+    ruvllm_status rc = rv_learner_voice(s->learner, s->tenant, &voice, err);
 
     *out = NULL;
     if (rc)
         return rc;
-    rv_memory_unref(memory);
-    taught.learned = learned;
+    taught.voice = &voice;
     rc = rv_teacher_trace(s->engine, &taught, out, err);
-    if (!rc) {
-        (*out)->generation = generation;
+    if (!rc)
         (*out)->id = rv_str_map_hash(1, (const char *)text->target, (size_t)text->n_target * sizeof(*text->target));
-    }
-    rv_adapter_unref(learned);
+    rv_learner_release_voice(&voice);
     return rc;
 }
 

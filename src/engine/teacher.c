@@ -178,10 +178,10 @@ ruvllm_status rv_teacher_trace(struct ruvllm_engine *engine, const struct rv_tea
         rc = rv_trace_new(&lesson.trace, 0, text->tenant, engine->model->hparams.n_embd, n_target, err);
     if (!rc)
         rc = rv_trace_set_prompt(lesson.trace, text->prompt, text->n_prompt, err);
-    if (!rc && text->learned) {
-        lesson.mix.adapters[0] = text->learned;
-        lesson.mix.weights[0] = 1;
-        lesson.mix.n_adapters = 1;
+    if (!rc) {
+        lesson.trace->generation = text->voice->generation;
+        lesson.trace->layers = text->voice->layers;
+        rv_engine_learn_mix(&lesson.mix, text->voice->head, text->voice->deep);
     }
     if (!rc)
         rc = run_pieces(engine, &lesson, tokens, n, text->n_prompt - 1, err);

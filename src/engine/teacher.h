@@ -6,7 +6,7 @@
 #define RV_ENGINE_TEACHER_H
 
 #include "engine/engine.h"
-#include "learn/trace.h"
+#include "learn/learner.h"
 
 /* A question and what is to be answered. */
 struct rv_teacher_text {
@@ -15,7 +15,7 @@ struct rv_teacher_text {
     int32_t n_prompt;
     const int32_t *target; // likewise
     int32_t n_target;
-    const struct rv_adapter *learned; // what the tenant is answered with; NULL: nothing
+    const struct rv_learner_voice *voice; // what the tenant is answered with
 };
 
 /*
@@ -26,7 +26,8 @@ RV_CHECKED ruvllm_status rv_teacher_tokens(const struct ruvllm_model *model, con
                                            const char *text, size_t len, int32_t **tokens, int32_t *n_tokens,
                                            struct ruvllm_error *err);
 /*
- * Rows of the target's first RV_TRACE_MAX_ROWS tokens, as at temperature 1; *out is the caller's. The engine learns.
+ * Rows of the target's first RV_TRACE_MAX_ROWS tokens, as at temperature 1, with the states that an answer of the
+ * voice's generation would have; *out is the caller's. The engine learns.
  * TOO_LARGE when question and answer do not fit the context, BUSY when there is no room beside what runs.
  */
 RV_CHECKED ruvllm_status rv_teacher_trace(struct ruvllm_engine *engine, const struct rv_teacher_text *text,

@@ -11,45 +11,44 @@ enum { MAX_WORDS = 2048 }; // of a vote's question and answer in the log: 8 KiB
 
 /* ---- what answers --------------------------------------------------------------------------- */
 
-ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
-                                 struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err)
+ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, struct rv_learner_voice *out,
+                               struct ruvllm_error *err)
 {
     struct rv_learner_tenant *t;
     ruvllm_status rc = rv_learner_tenant_take(learner, tenant, &t, err);
 
-    *out = NULL;
-    *memory = NULL;
-    *generation = 0;
+    *out = (struct rv_learner_voice){0};
     if (rc)
         return rc;
     rc = rv_learner_tenant_read_or_go_on(learner, t, err);
-    if (!rc) {
-        *out = t->adapter ? rv_adapter_ref(t->adapter) : NULL;
-        *memory = t->memory ? rv_memory_ref(t->memory) : NULL;
-        *generation = t->generation;
-    }
+    if (!rc)
+        *out = (struct rv_learner_voice){.head = t->adapter ? rv_adapter_ref(t->adapter) : NULL,
+                                         .deep = t->deep.adapter ? rv_adapter_ref(t->deep.adapter) : NULL,
+                                         .memory = t->memory ? rv_memory_ref(t->memory) : NULL,
+                                         .layers = t->deep.layers,
+                                         .generation = t->generation};
     rv_learner_tenant_leave(learner, t);
     return rc;
 }
 
-ruvllm_status rv_learner_deep(struct rv_learner *learner, const char *tenant, struct rv_adapter **out, uint64_t *layers,
-                              int64_t *generation, struct ruvllm_error *err)
+void rv_learner_release_voice(struct rv_learner_voice *voice)
 {
-    struct rv_learner_tenant *t;
-    ruvllm_status rc = rv_learner_tenant_take(learner, tenant, &t, err);
+    rv_adapter_unref(voice->head);
+    rv_adapter_unref(voice->deep);
+    rv_memory_unref(voice->memory);
+    *voice = (struct rv_learner_voice){0};
+}
 
-    *out = NULL;
-    *layers = 0;
-    *generation = 0;
-    if (rc)
-        return rc;
-    rc = rv_learner_tenant_read_or_go_on(learner, t, err);
-    if (!rc) {
-        *out = t->deep.adapter ? rv_adapter_ref(t->deep.adapter) : NULL;
-        *layers = t->deep.layers;
-        *generation = t->generation;
-    }
-    rv_learner_tenant_leave(learner, t);
+ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
+                                 struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err)
+{
+    struct rv_learner_voice voice;
+    ruvllm_status rc = rv_learner_voice(learner, tenant, &voice, err);
+
+    rv_adapter_unref(voice.deep);
+    *out = voice.head;
+    *memory = voice.memory;
+    *generation = voice.generation;
     return rc;
 }
 
@@ -83,6 +82,8 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                        .kl_budget = learner->kl_budget,
                                        .n_ticks = t->state->now.n_ticks,
                                        .n_paused = t->state->now.flood.n_paused};
+    if (learner->background)
+        out->strategy = rv_background_strategy(learner->background);
     rv_learner_tenant_leave(learner, t);
     return RUVLLM_OK;
 }
@@ -159,7 +160,7 @@ static ruvllm_status write_words(const struct rv_learner *l, const struct rv_tra
 
     if (!l->config.store || !trace->prompt || trace->n_prompt > MAX_WORDS - trace->n_rows)
         return RUVLLM_OK;
-    return rv_lesson_tokens_write(&tokens, out, err);
+    return rv_lesson_tokens_write(&tokens, l->config.hparams->n_vocab, out, err);
 }
 
 static ruvllm_status make_draft(struct rv_learner *l, struct rv_learner_tenant *t,

@@ -45,10 +45,20 @@ RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_
 RV_CHECKED ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *tenant, int64_t wait_us,
                                                 int32_t *n_used, struct ruvllm_error *err);
 
-/*
- * What a tenant's next answer is to be computed with: references of the caller's, each NULL when there is nothing, and
- * the generation. Reads the tenant's log the first time.
- */
+/* All that a tenant is answered with, of one generation: at the head and below it; each NULL when there is nothing. */
+struct rv_learner_voice {
+    struct rv_adapter *head;
+    struct rv_adapter *deep;
+    struct rv_memory *memory;
+    uint64_t layers; // what keys and values depend on by `deep`; 0: nothing
+    int64_t generation;
+};
+
+/* References of the caller's, for rv_learner_release_voice. Reads the tenant's log the first time. */
+RV_CHECKED ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, struct rv_learner_voice *out,
+                                          struct ruvllm_error *err);
+void rv_learner_release_voice(struct rv_learner_voice *voice);
+/* The part of it that lies at the head, likewise. */
 RV_CHECKED ruvllm_status rv_learner_current(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
                                             struct rv_memory **memory, int64_t *generation, struct ruvllm_error *err);
 /* What it was made with; `model` is its own. */
@@ -77,6 +87,7 @@ struct rv_learner_summary {
     double kl_budget;
     int64_t n_ticks;
     int32_t n_paused;
+    enum rv_consolidate_strategy strategy; // of the background loop
 };
 
 RV_CHECKED ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant,
@@ -121,12 +132,6 @@ RV_CHECKED ruvllm_status rv_learner_teach(struct rv_learner *learner, const char
 RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant, int64_t generation,
                                             struct rv_learner_result *result, struct ruvllm_error *err);
 
-/*
- * What answers below the head: a reference of the caller's, or NULL; what keys and values depend on by it (0: nothing);
- * and of which generation that is.
- */
-RV_CHECKED ruvllm_status rv_learner_deep(struct rv_learner *learner, const char *tenant, struct rv_adapter **out,
-                                         uint64_t *layers, int64_t *generation, struct ruvllm_error *err);
 /* What the last deep run has left, to go on from; *found false: there was none. */
 RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant,
                                                  struct rv_deep_content *out, bool *found, struct ruvllm_error *err);

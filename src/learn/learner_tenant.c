@@ -81,7 +81,10 @@ static void let_go(void *user, struct rv_tenant_link *link, bool is_end)
     free_tenant(t);
 }
 
-/* Nobody uses it, so nobody changes it. */
+/*
+ * Nobody uses it, so nobody changes it. While events wait for a database that is away, who goes could not be read
+ * again: whoever was read stays. That does not go on for ever, because nobody else can be read meanwhile.
+ */
 static bool may_go(void *user, const struct rv_tenant_link *link)
 {
     const struct rv_learner_tenant *t = (const struct rv_learner_tenant *)link;
@@ -89,7 +92,7 @@ static bool may_go(void *user, const struct rv_tenant_link *link)
 
     if (t->doubt.is_on && rv_clock_us() < t->doubt.until_us)
         return false; // only memory knows of it
-    return t->n_spooled == 0 || !rv_store_events_are_spooled(l->config.store);
+    return !l->config.store || (t->n_spooled == 0 && !t->is_read) || !rv_store_events_are_spooled(l->config.store);
 }
 
 const struct rv_tenant_table_ops rv_learner_tenant_ops = {.make = new_tenant, .let_go = let_go, .may_go = may_go};

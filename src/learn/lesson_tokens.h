@@ -19,9 +19,9 @@ struct rv_lesson_tokens {
     int32_t n_bad;
 };
 
-/* out->data is the caller's (rv_free). */
-RV_CHECKED ruvllm_status rv_lesson_tokens_write(const struct rv_lesson_tokens *tokens, struct rv_str *out,
-                                                struct ruvllm_error *err);
+/* out->data is the caller's (rv_free). INVALID for what could not be read again: too many, or beyond the vocabulary. */
+RV_CHECKED ruvllm_status rv_lesson_tokens_write(const struct rv_lesson_tokens *tokens, int32_t n_vocab,
+                                                struct rv_str *out, struct ruvllm_error *err);
 /* FORMAT for bytes that are none, or tokens outside the vocabulary; then there is nothing to free. */
 RV_CHECKED ruvllm_status rv_lesson_tokens_read(struct rv_lesson_tokens *out, struct rv_str bytes, int32_t n_vocab,
                                                struct ruvllm_error *err);

@@ -155,18 +155,29 @@ static float square_of(const uint16_t *place, size_t dims)
     return (float)sum;
 }
 
-/* A key of a row whose whitened state is `at`. */
+/* What is written and what is read is judged by this alone: an event that could not be read again would end its log. */
+static bool is_key(const struct rv_memory_key *k, float square)
+{
+    bool is_context = k->context[0] >= 0;
+
+    for (int32_t i = 1; i < RV_MEMORY_PAGE_CONTEXT; i++)
+        is_context = is_context && k->context[i] >= -1;
+    return is_context && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && isfinite(square);
+}
+
+/* A key of a row whose whitened state is `at`; a row whose state is no number becomes none. */
 static void add_key(struct rv_memory_page *page, const struct rv_trace *trace, int32_t row, float strength,
                     const float *at)
 {
     size_t dims = (size_t)page->n_dims;
     uint16_t *place = page->places + (size_t)page->n_keys * dims;
-    struct rv_memory_key *key = &page->keys[page->n_keys++];
+    struct rv_memory_key *key = &page->keys[page->n_keys];
 
     for (size_t i = 0; i < dims; i++)
         place[i] = rv_vec_to_bf16(at[i]);
     *key = (struct rv_memory_key){.token = trace->tokens[row], .strength = strength, .square = square_of(place, dims)};
     rv_trace_context(trace, row, key->context, RV_MEMORY_PAGE_CONTEXT);
+    page->n_keys += is_key(key, key->square);
 }
 
 static void add_keys(struct rv_memory_page *page, const struct rv_trace *trace, const int32_t *rows, int32_t n,
@@ -199,10 +210,25 @@ ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_t
     for (int32_t i = 0; i < n && !rc; i += RV_MEMORY_PAGE_SCRATCH)
         add_keys(*page, trace, rows + i, n - i < RV_MEMORY_PAGE_SCRATCH ? n - i : RV_MEMORY_PAGE_SCRATCH,
                  choice->strength, whitening, scratch);
+    if (*page && (*page)->n_keys == 0) {
+        rv_memory_page_unref(*page);
+        *page = NULL;
+    }
     return rc;
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
+
+static bool are_keys(const struct rv_memory_page *page)
+{
+    size_t dims = (size_t)page->n_dims;
+
+    for (int32_t i = 0; i < page->n_keys; i++) {
+        if (!is_key(&page->keys[i], square_of(page->places + (size_t)i * dims, dims)))
+            return false;
+    }
+    return page->n_keys >= 1 && page->n_keys <= RV_MEMORY_PAGE_MAX;
+}
 
 /* Version, width, number; the keys; their places. Little-endian, as every machine we run on. */
 ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_str *out, struct ruvllm_error *err)
@@ -214,6 +240,9 @@ ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_
     *out = (struct rv_str){0};
     if (!page)
         return RUVLLM_OK;
+    if (!are_keys(page))
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
+                            "what is to be remembered has a state that is no number, or a token that is none");
     h.n_dims = page->n_dims;
     h.n_keys = page->n_keys;
     keys = (size_t)h.n_keys * sizeof(*page->keys);
@@ -226,13 +255,6 @@ ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_
     memcpy(bytes + sizeof(h) + keys, page->places, places);
     *out = (struct rv_str){.data = bytes, .len = sizeof(h) + keys + places};
     return RUVLLM_OK;
-}
-
-/* Lengths are not believed but measured: by a wrong one a key would be near to everything. */
-static bool is_key(struct rv_memory_key *k, const uint16_t *place, size_t dims)
-{
-    k->square = square_of(place, dims);
-    return k->context[0] >= 0 && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && isfinite(k->square);
 }
 
 ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, struct rv_str bytes,
@@ -261,9 +283,10 @@ ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, s
     p->n_keys = h.n_keys;
     memcpy(p->keys, bytes.data + sizeof(h), keys);
     memcpy(p->places, bytes.data + sizeof(h) + keys, places);
-    for (int32_t i = 0; i < p->n_keys; i++) {
-        if (is_key(&p->keys[i], p->places + (size_t)i * (size_t)n_dims, (size_t)n_dims))
-            continue;
+    /* Lengths are not believed but measured: by a wrong one a key would be near to everything. */
+    for (int32_t i = 0; i < p->n_keys; i++)
+        p->keys[i].square = square_of(p->places + (size_t)i * (size_t)n_dims, (size_t)n_dims);
+    if (!are_keys(p)) {
         rv_memory_page_unref(p);
         return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA, "the memory of an event has a key that is none");
     }

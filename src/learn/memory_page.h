@@ -42,7 +42,8 @@ struct rv_memory_page_choice {
 };
 
 /*
- * Appends keys of a trace to *page, which is made when it is NULL; it stays NULL when no row is chosen. Against tokens
+ * Appends keys of a trace to *page, which is made when it is NULL; it stays NULL when no row is chosen, and rows whose
+ * state is no number never are. Against tokens
  * that memory itself had said there is one in any case, as long as there is room. A page holds RV_MEMORY_PAGE_MAX at
  * most. `scratch` is RV_MEMORY_PAGE_SCRATCH rows of n_dims. A failure leaves the page as it was.
  */
@@ -65,7 +66,10 @@ float rv_memory_page_trust(int32_t n_shared);
 struct rv_memory_page *rv_memory_page_ref(struct rv_memory_page *page);
 void rv_memory_page_unref(struct rv_memory_page *page);
 
-/* As bytes of an event, and back; no bytes are no page. FORMAT for what is none, or of another width. */
+/*
+ * As bytes of an event, and back; no bytes are no page. What is written can be read: INVALID for a page with a key that
+ * reading would refuse. FORMAT for bytes that are none, or of another width.
+ */
 RV_CHECKED ruvllm_status rv_memory_page_write(const struct rv_memory_page *page, struct rv_str *out,
                                               struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_memory_page_read(struct rv_memory_page **out, int32_t n_dims, struct rv_str bytes,

@@ -23,6 +23,7 @@ struct rv_trace {
     uint64_t id; // of the answer
     char *tenant;
     int64_t generation; // of what had been learned when it was answered
+    uint64_t layers;    // what was learned below the head then: other states belong to others; 0: nothing
     double reach;       // how far a judgement of it may go, against what is usual; 0: as usual
     int32_t n_dims;
     int32_t n_prompt;   // tokens that were asked

@@ -2,8 +2,12 @@
  * Three parties meet at `lock`. Callers put a ticket in the queue and sleep on it; the ticket and the events are
  * theirs, on their stacks, which stay as they are because they sleep. The writer takes what waits, up to a batch, and
  * writes it without the lock; then it marks the tickets and wakes their owners. A caller who finds nobody writing does
- * it himself: on a busy machine, waking the writer and being woken by it may take longer than the disk. The tidier
- * sleeps until enough was written, and does what the engine wants done behind the writer's back.
+ * it himself: on a busy machine, waking the writer and being woken by it may take longer than the disk.
+ *
+ * The tidier sleeps until the engine's log has grown, and brings what is new to where it belongs and to the disk,
+ * behind the writer's back and a little at a time: the disk is the writer's too, and a commit waits for what was handed
+ * to the disk before it. A log can begin anew only when all of it is tidied and nobody writes: so the writer does the
+ * rest when it is long, and nobody waits for it.
  *
  * With a spool, the order of a tenant's events is kept: while anything waits in the spool, what is new goes there too.
  */
@@ -16,13 +20,16 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum {
     BATCH = 512,                   // events of one transaction
     BATCH_BYTES = 8 * 1024 * 1024, // of their texts and bytes
     WAITING_MAX = 8192,            // callers in the queue
-    TIDY_BYTES = 2 * 1024 * 1024,  // written before the tidier looks
+    TIDY_PAGES = 256,              // that the log grows by before the tidier looks
+    TIDY_NICE = 10,                // the tidier gives way
+    LONG_PAGES = 16384,            // of the log, 64 MiB: the writer sees to it that it begins anew
     EVENT_OVERHEAD = 4096,         // what a row costs beside its bytes, roughly
     RETRY_US = 1000000             // how often a database that is away is asked for
 };
@@ -54,8 +61,10 @@ struct rv_event_writer {
     struct ticket *first;  // guarded by lock, as all below
     struct ticket **last;  // where the next one goes
     size_t n_waiting;
-    size_t n_untidy; // bytes written since the tidier looked
-    bool is_busy;    // somebody writes, without the lock
+    int64_t n_log;        // pages of the engine's log
+    int64_t n_tidy;       // of those, that the tidier has seen to
+    int64_t n_begun_anew; // pages of the log when the writer last tried that
+    bool is_busy;         // somebody writes, without the lock
     bool is_over;
     struct rv_event_writer_stats stats;
 };
@@ -153,12 +162,41 @@ static void tell_owners(struct rv_event_writer *w, struct ticket *tickets)
         w->stats.n_events += t->rc ? 0 : t->n;
         w->stats.n_failed += t->rc ? t->n : 0;
         w->stats.n_spooled += !t->rc && t->events[0].fate == RV_STORE_EVENT_SPOOLED ? t->n : 0;
-        w->n_untidy += t->bytes;
         t->is_done = true;
         pthread_cond_signal(&t->done);
     }
-    if (w->n_untidy >= TIDY_BYTES)
+}
+
+/* With the lock held: how long the log is now, for the tidier. */
+static void note_log(struct rv_event_writer *w)
+{
+    int64_t pages = w->tidy_db ? w->db->sql->log_pages(w->db) : 0;
+
+    if (pages < w->n_log) // it began anew
+        w->n_tidy = w->n_begun_anew = 0;
+    w->n_log = pages;
+    if (w->n_log - w->n_tidy >= TIDY_PAGES)
         pthread_cond_signal(&w->untidy);
+}
+
+/* With the lock held. Where it could not begin anew it is tried again when it has grown. */
+static bool is_log_long(const struct rv_event_writer *w)
+{
+    return w->n_log >= LONG_PAGES && w->n_log >= w->n_begun_anew + TIDY_PAGES;
+}
+
+/* With the lock held, which is released while it works, and is_busy set. */
+static void shorten_log(struct rv_event_writer *w)
+{
+    struct ruvllm_error failure = {0};
+
+    if (!is_log_long(w))
+        return;
+    w->n_begun_anew = w->n_log;
+    pthread_mutex_unlock(&w->lock);
+    if (w->db->sql->tidy(w->db, &failure))
+        rv_log(RUVLLM_LOG_WARN, "%.240s", failure.message);
+    pthread_mutex_lock(&w->lock);
 }
 
 /* With the lock held, which is released while it works: gives to the database what waits in the spool. */
@@ -193,7 +231,7 @@ static void wait_for_work(struct rv_event_writer *w)
     }
     has_spooled = w->spool && rv_event_spool_n(w->spool);
     until = (struct timespec){.tv_sec = w->retry_us / 1000000, .tv_nsec = w->retry_us % 1000000 * 1000};
-    if (w->first || w->is_over || (has_spooled && rv_clock_us() >= w->retry_us))
+    if (w->first || w->is_over || is_log_long(w) || (has_spooled && rv_clock_us() >= w->retry_us))
         return;
     if (has_spooled)
         pthread_cond_timedwait(&w->wake, &w->lock, &until);
@@ -213,6 +251,7 @@ static void write_waiting(struct rv_event_writer *w)
     pthread_mutex_lock(&w->lock);
     w->stats.n_in_spool = w->spool ? rv_event_spool_n(w->spool) : 0;
     tell_owners(w, tickets);
+    note_log(w);
 }
 
 static void *write_events(void *arg)
@@ -225,6 +264,7 @@ static void *write_events(void *arg)
         if (w->is_busy)
             continue;
         w->is_busy = true;
+        shorten_log(w);
         empty_spool(w);
         write_waiting(w);
         w->is_busy = false;
@@ -239,19 +279,24 @@ static void *tidy_up(void *arg)
 {
     struct rv_event_writer *w = arg;
 
+#ifdef __linux__ // where that is the thread's alone
+    /* Nobody waits for it, and it shall keep nobody who waits from a processor. Without it, it works all the same. */
+    (void)setpriority(PRIO_PROCESS, 0, TIDY_NICE);
+#endif
     pthread_mutex_lock(&w->lock);
     while (!w->is_over) {
         struct ruvllm_error failure = {0};
+        int64_t pages = w->n_log;
 
-        if (w->n_untidy < TIDY_BYTES) {
+        if (pages - w->n_tidy < TIDY_PAGES) {
             pthread_cond_wait(&w->untidy, &w->lock);
             continue;
         }
-        w->n_untidy = 0;
         pthread_mutex_unlock(&w->lock);
         if (w->tidy_db->sql->tidy(w->tidy_db, &failure))
             rv_log(RUVLLM_LOG_WARN, "%.240s", failure.message); // the writer does it in the end
         pthread_mutex_lock(&w->lock);
+        w->n_tidy = w->n_log < pages ? 0 : pages; // it may have begun anew
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -366,12 +411,12 @@ ruvllm_status rv_event_writer_write(struct rv_event_writer *w, struct rv_store_e
         w->n_waiting++;
         *w->last = &t;
         w->last = &t.next;
-        if (!w->is_busy && w->first == &t) {
+        if (!w->is_busy && !is_log_long(w) && w->first == &t) {
             w->is_busy = true;
             write_waiting(w);
             w->is_busy = false;
         }
-        if (w->first || w->stats.n_in_spool > 0)
+        if (w->first || is_log_long(w) || w->stats.n_in_spool > 0)
             pthread_cond_signal(&w->wake);
         while (!t.is_done)
             pthread_cond_wait(&t.done, &w->lock);

@@ -39,8 +39,13 @@ struct rv_sql_ops {
     ruvllm_status (*version)(struct rv_store_db *db, int64_t *version, struct ruvllm_error *err);
     /* Whether the last failure was one of the connection, and not of what was asked: later it may work. */
     bool (*is_lost)(const struct rv_store_db *db);
-    /* Does what a busy writer leaves undone, from another connection; NULL: nothing is. */
+    /*
+     * Brings what commits have left in a log to where it belongs, and that to the disk, while another connection goes
+     * on writing; NULL: there is no such log.
+     */
     ruvllm_status (*tidy)(struct rv_store_db *db, struct ruvllm_error *err);
+    /* How many pages the log had after this connection's last commit; NULL as `tidy` is. */
+    int64_t (*log_pages)(const struct rv_store_db *db);
     /* Waits until a generation was published or made active anywhere, or for `ms`; see store_news.h. */
     ruvllm_status (*wait_news)(struct rv_store_db *db, int32_t ms, struct rv_store_news *out, struct ruvllm_error *err);
     /* Tries to become the one who teaches a tenant's model; see store_learner.h. */

@@ -221,15 +221,32 @@ static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, struct rv_s
     return rc;
 }
 
+/* What was copied out of the log: SQLite syncs it only when nobody wrote meanwhile, and it would pile up until then. */
+static int sync_file(sqlite3 *handle)
+{
+    sqlite3_file *file = NULL;
+    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+
+    return code == SQLITE_OK && file && file->pMethods ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : code;
+}
+
 /* Copies what is in the log into the file, as far as nobody reads it, while others write on. */
 static ruvllm_status tidy(struct rv_store_db *db, struct ruvllm_error *err)
 {
-    int code = sqlite3_wal_checkpoint_v2(rv_sqlite_db_of(db)->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    sqlite3 *handle = rv_sqlite_db_of(db)->handle;
+    int code = sqlite3_wal_checkpoint_v2(handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 
+    if (code == SQLITE_OK)
+        code = sync_file(handle);
     /* Busy: another connection is at it. */
     return code == SQLITE_OK || (code & 0xFF) == SQLITE_BUSY
                ? RUVLLM_OK
                : rv_sqlite_db_fail(db, code, "bring the log into the file", err);
+}
+
+static int64_t log_pages(const struct rv_store_db *db)
+{
+    return ((const struct rv_sqlite_db *)db)->log_pages;
 }
 
 static const struct rv_sql_ops engine = {
@@ -246,6 +263,7 @@ static const struct rv_sql_ops engine = {
     .version = version_of,
     .is_lost = is_lost,
     .tidy = tidy,
+    .log_pages = log_pages,
     .wait_news = wait_news,
     .learner_take = rv_sql_learner_lease_take,
     .learner_leave = rv_sql_learner_lease_leave,
@@ -323,9 +341,20 @@ ruvllm_status rv_sqlite_db_settle(struct rv_store_db *db, int32_t busy_timeout_m
     return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(db, code, "prepare the connection", err);
 }
 
-ruvllm_status rv_sqlite_db_leave_log(struct rv_store_db *db, int32_t max_pages, struct ruvllm_error *err)
+/* In the place of SQLite's own, which would bring the log into the file. */
+static int on_commit(void *user, sqlite3 *handle, const char *name, int n_pages)
 {
-    int code = sqlite3_wal_autocheckpoint(rv_sqlite_db_of(db)->handle, max_pages);
+    struct rv_sqlite_db *db = user;
 
-    return code == SQLITE_OK ? RUVLLM_OK : rv_sqlite_db_fail(db, code, "prepare the connection", err);
+    (void)handle;
+    (void)name;
+    db->log_pages = n_pages;
+    return SQLITE_OK;
+}
+
+void rv_sqlite_db_leave_log(struct rv_store_db *db)
+{
+    struct rv_sqlite_db *ours = rv_sqlite_db_of(db);
+
+    (void)sqlite3_wal_hook(ours->handle, on_commit, ours); // what was there before is SQLite's
 }

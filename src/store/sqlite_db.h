@@ -19,6 +19,7 @@ struct rv_sqlite_db {
     } statements[RV_SQLITE_STATEMENTS_MAX]; // kept from call to call
     size_t n_statements;
     int64_t news_seen; // how many times generations had changed at the last look; -1: never looked
+    int64_t log_pages; // after the last commit; counted once rv_sqlite_db_leave_log() was called
 };
 
 /*
@@ -30,8 +31,11 @@ RV_CHECKED ruvllm_status rv_sqlite_db_open(struct rv_store_db **out, const char 
 /* WAL, full synchronisation, checkpoint on close: from here on it is ours. */
 RV_CHECKED ruvllm_status rv_sqlite_db_settle(struct rv_store_db *db, int32_t busy_timeout_ms, struct ruvllm_error *err);
 
-/* Commits of this connection bring the write-ahead log into the file when it has `max_pages`, and not at 1000. */
-RV_CHECKED ruvllm_status rv_sqlite_db_leave_log(struct rv_store_db *db, int32_t max_pages, struct ruvllm_error *err);
+/*
+ * Commits of this connection leave the write-ahead log alone, however long it is, and count its pages: somebody else
+ * sees to it that it is brought into the file.
+ */
+void rv_sqlite_db_leave_log(struct rv_store_db *db);
 
 /* What of a connection is SQLite's. */
 struct rv_sqlite_db *rv_sqlite_db_of(struct rv_store_db *db);

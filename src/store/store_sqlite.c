@@ -5,12 +5,6 @@
 #include "store/sqlite_db.h"
 #include "store/store_path.h"
 
-/*
- * The connection that writes events leaves it to others to bring the write-ahead log into the file, unless that has
- * 64 MiB: a commit that does so takes many times as long as one that does not, and somebody waits for it.
- */
-enum { LOG_PAGES_MAX = 16384 };
-
 /* The look at the version comes before anything is written. */
 static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, const struct ruvllm_store_params *params,
                              struct ruvllm_error *err)
@@ -24,8 +18,9 @@ static ruvllm_status prepare(struct rv_store_db *db, enum rv_store_role role, co
         rc = rv_migration_run(db, rv_migration_newest(), err);
     if (!rc && role == RV_STORE_ROLE_READER)
         rc = rv_sql_db_run(db, "PRAGMA query_only=ON", "prepare the connection", err);
+    /* A commit that brings the log into the file takes many times as long, and somebody waits for it. */
     if (!rc && role == RV_STORE_ROLE_EVENTS)
-        rc = rv_sqlite_db_leave_log(db, LOG_PAGES_MAX, err);
+        rv_sqlite_db_leave_log(db);
     /* Entries go to the end of the table: pages that are full are not looked at again. */
     if (!rc && role == RV_STORE_ROLE_WRITER)
         rc = rv_sql_db_run(db, "PRAGMA cache_size=-128", "prepare the connection", err);

@@ -160,6 +160,9 @@ class Usage(unittest.TestCase):
         self.assert_usage(["run", STORIES_TINY, "a", "--system", "b"], "--chat")
         self.assert_usage(["run", STORIES_TINY, "a", "b"], "unexpected argument 'b'")
         self.assert_usage(["run", STORIES_TINY, "a", "-f", "b"], "both")
+        self.assert_usage(["serve", STORIES_TINY, "--consolidation", "average"], "only with --learn")
+        self.assert_usage(["serve", STORIES_TINY, "--learn", "--consolidation", "mean"], "'--consolidation' needs",
+                          "ewc_merge", "average", "quality_weighted", "best_only", "ensemble")
 
 
 class Colours(unittest.TestCase):

@@ -23,6 +23,7 @@ ruvllm_engine *learn_bed_open(const struct learn_bed_wishes *wishes)
     if (wishes->prefill_tokens)
         params.prefill_tokens = wishes->prefill_tokens;
     learn.store = wishes->store;
+    learn.consolidation = wishes->consolidation;
     learn.no_background = wishes->no_background;
     assert_ok(ruvllm_engine_open(&engine, test_data(learn_bed_model), &params, err));
     if (!wishes->no_learning)

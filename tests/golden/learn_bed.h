@@ -14,6 +14,7 @@ extern const char *const learn_bed_text;  // what is asked where nothing else is
 struct learn_bed_wishes {
     ruvllm_store *store;    // NULL: memory only
     int32_t prefill_tokens; // 0: the default
+    ruvllm_consolidation consolidation;
     bool no_background;
     bool no_learning;
 };

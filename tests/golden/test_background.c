@@ -135,11 +135,40 @@ static void votes_that_become_all_alike_pause_learning(void **state)
     (void)unlink(path);
 }
 
+/* What comes of each strategy is test_tick.c's; here it has to get there. */
+static void the_strategy_that_is_asked_for_is_the_loops(void **state)
+{
+    static const char *const names[] = {"ewc_merge", "average", "quality_weighted", "best_only", "ensemble"};
+    struct ruvllm_learn_params learn = ruvllm_learn_params_default();
+    const char *path = test_temp_path(".db");
+    ruvllm_engine *engine;
+    ruvllm_store *store;
+    struct ruvllm_error failure;
+
+    (void)state;
+    (void)unlink(path);
+    assert_ok(ruvllm_store_open(&store, path, NULL, err));
+    for (int i = 0; i < 5; i++) {
+        engine = learn_bed_open(&(struct learn_bed_wishes){.store = store, .consolidation = (ruvllm_consolidation)i});
+        assert_int_equal(info_of(engine).consolidation, i);
+        assert_string_equal(ruvllm_consolidation_name(info_of(engine).consolidation), names[i]);
+        ruvllm_engine_close(engine);
+    }
+    engine = learn_bed_open(&(struct learn_bed_wishes){.store = store, .consolidation = RUVLLM_CONSOLIDATION_ENSEMBLE});
+    learn.consolidation = (ruvllm_consolidation)5;
+    assert_fails(ruvllm_engine_learn(engine, &learn, &failure), RUVLLM_INVALID, failure, "consolidation");
+    assert_string_equal(ruvllm_consolidation_name((ruvllm_consolidation)5), "unknown");
+    ruvllm_engine_close(engine);
+    ruvllm_store_close(store);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_come_and_outlive_a_restart_to_the_bit),
         cmocka_unit_test(votes_that_become_all_alike_pause_learning),
+        cmocka_unit_test(the_strategy_that_is_asked_for_is_the_loops),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

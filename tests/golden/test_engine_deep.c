@@ -6,6 +6,10 @@
 #include "ruvllm_learn_log.h"
 #include "ruvllm_train.h"
 
+#include "engine/engine_learn.h"
+#include "engine/teacher.h"
+#include "kernels/vec.h"
+#include "store/store_events.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -14,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110, MAX_NAMED = 4 };
+enum { CONTEXT = 256, N_ANSWER = 24, N_LESSONS = 14, LESSON_BYTES = 110, MAX_NAMED = 4, MAX_DIMS = 512 };
 
 static const char *const MODEL = "models/stories260K.gguf";
 static const char *const TEXT = "Once upon a time there was a little girl who lived in a small house near the forest "
@@ -298,6 +302,132 @@ static void what_the_weights_know_is_no_longer_remembered(void **state)
     assert_int_equal(after.n_keys, before.n_keys);
 }
 
+/* ---- texts are read by what answers ---------------------------------------------------------- */
+
+/* Keys of the last event, beside the states that an answer with the same words had. */
+struct comparison {
+    const struct rv_trace *trace;
+    const struct rv_whitening *whitening;
+    float strength; // of the keys that are looked at: 1, or below 0
+    int n_met;      // keys for words of the answer
+    double worst;   // squared distance of a key from its state, as a share of the state's length
+};
+
+static void compare_key(struct comparison *c, const struct rv_memory_page *page, int32_t i)
+{
+    const struct rv_memory_key *key = &page->keys[i];
+    size_t dims = (size_t)page->n_dims;
+    int32_t context[RV_MEMORY_PAGE_CONTEXT];
+    float state[MAX_DIMS];
+
+    for (int32_t row = 0; row < c->trace->n_rows; row++) {
+        double off = 0, length = 0;
+
+        rv_trace_context(c->trace, row, context, RV_MEMORY_PAGE_CONTEXT);
+        if (c->trace->tokens[row] != key->token || memcmp(context, key->context, sizeof(context)) != 0)
+            continue;
+        for (size_t d = 0; d < dims; d++)
+            state[d] = rv_vec_from_bf16(c->trace->states[(size_t)row * dims + d]);
+        rv_whitening_root(c->whitening, state);
+        for (size_t d = 0; d < dims; d++) {
+            double x = (double)state[d], y = (double)rv_vec_from_bf16(page->places[(size_t)i * dims + d]);
+
+            off += (x - y) * (x - y);
+            length += x * x;
+        }
+        c->n_met++;
+        c->worst = fmax(c->worst, off / length);
+    }
+}
+
+static bool compare_event(void *user, const struct rv_store_event *event)
+{
+    struct comparison *c = user;
+    struct rv_memory_page *page;
+
+    if (event->kind != RV_STORE_EVENT_CORRECTION && event->kind != RV_STORE_EVENT_PAIR)
+        return true;
+    c->n_met = 0;
+    c->worst = 0;
+    assert_ok(rv_memory_page_read(&page, c->trace->n_dims, event->memory, err));
+    for (int32_t i = 0; page && i < page->n_keys; i++) {
+        if ((page->keys[i].strength < 0) == (c->strength < 0))
+            compare_key(c, page, i);
+    }
+    rv_memory_page_unref(page);
+    return true;
+}
+
+/* How far the keys of the last event, for tokens or against them, are from the states of an answer. */
+static double distance_of_keys(struct rv_learner *learner, const struct rv_trace *trace, float strength)
+{
+    struct comparison c = {.trace = trace, .whitening = rv_learner_whitening(learner), .strength = strength};
+
+    assert_true(trace->n_rows > 0 && trace->n_dims <= MAX_DIMS);
+    assert_ok(rv_store_events_replay(store, trace->tenant, 0, compare_event, &c, err));
+    print_message("%d keys of its words, the farthest at %.2g of the state's length\n", c.n_met, c.worst);
+    assert_true(c.n_met >= 3);
+    return c.worst;
+}
+
+/* The words of an answer, read by what answers now. */
+static struct rv_trace *read_again(struct rv_learner *learner, const struct rv_trace *trace)
+{
+    struct rv_learner_voice voice;
+    struct rv_teacher_text text = {.tenant = trace->tenant,
+                                   .prompt = trace->prompt,
+                                   .n_prompt = trace->n_prompt,
+                                   .target = trace->tokens,
+                                   .n_target = trace->n_rows,
+                                   .voice = &voice};
+    struct rv_trace *out;
+
+    assert_ok(rv_learner_voice(learner, trace->tenant, &voice, err));
+    assert_ok(rv_teacher_trace(engine, &text, &out, err));
+    assert_true(out->layers == voice.layers && out->generation == voice.generation);
+    rv_learner_release_voice(&voice);
+    return out;
+}
+
+/*
+ * A correction that repeats an answer reads the words that were said, after the same words: in the same states. The
+ * other half of a pair is an answer from before the run: it is read as it would be said now. The bounds: bfloat16 twice
+ * over, and sums in another order because several words are read at once, are far below; another generation's layers
+ * are far beyond.
+ */
+static void texts_are_read_with_what_was_learned_below_the_head(void **state)
+{
+    struct ruvllm_feedback correction = {.struct_size = sizeof(correction)}, pair = {.struct_size = sizeof(pair)};
+    struct rv_trace *before, *after, *again;
+    struct ruvllm_response *answer;
+    struct rv_learner *learner;
+
+    (void)state;
+    assert_ok(rv_engine_learn_get(engine, &learner, err));
+    teach("hugo", N_LESSONS);
+    ruvllm_response_free(ask("hugo", TEXT, &pair.id));
+    assert_true(train("hugo", 1, 0.5f).train.was_written);
+
+    answer = ask("hugo", TEXT, &correction.id);
+    correction.correction = answer->text;
+    assert_ok(ruvllm_engine_give_feedback(engine, "hugo", &correction, NULL, err));
+    after = rv_trace_ring_find(rv_learner_traces(learner), correction.id, "hugo");
+    assert_true(after && after->layers != 0);
+    assert_true(distance_of_keys(learner, after, 1) < 1e-3);
+    ruvllm_response_free(answer);
+    rv_trace_unref(after);
+
+    pair.preferred = " brown fox.";
+    assert_ok(ruvllm_engine_give_feedback(engine, "hugo", &pair, NULL, err));
+    before = rv_trace_ring_find(rv_learner_traces(learner), pair.id, "hugo");
+    assert_true(before && before->layers == 0);
+    again = read_again(learner, before);
+    assert_true(distance_of_keys(learner, again, -1) < 1e-3);
+    assert_true(distance_of_keys(learner, before, -1) > 1e-2);
+    rv_trace_unref(before);
+    rv_trace_unref(again);
+}
+
 static void without_a_log_there_is_nothing_to_learn_from(void **state)
 {
     ruvllm_engine *other = open_engine(NULL);
@@ -339,6 +469,7 @@ int main(void)
         cmocka_unit_test(what_forgets_too_much_answers_nobody),
         cmocka_unit_test(what_was_gone_back_from_is_not_learned),
         cmocka_unit_test(what_the_weights_know_is_no_longer_remembered),
+        cmocka_unit_test(texts_are_read_with_what_was_learned_below_the_head),
         cmocka_unit_test(without_a_log_there_is_nothing_to_learn_from),
     };
 

@@ -77,7 +77,7 @@ describe("the whole story", () => {
         assert.match(server.said.out, /learns {2}from feedback, kept in the store/);
         assert.equal((await server.client(anna).models.retrieve("text")).learning, true);
         const state = await learned(anna);
-        assert.deepEqual(state, { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false, anchor_kl: 0, kl_budget: null, ticks: 0 });
+        assert.deepEqual(state, { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false, anchor_kl: 0, kl_budget: null, ticks: 0, consolidation: "ewc_merge" });
         first = await ask(anna);
         other = await ask(bert);
         assert.equal(first.learned_generation, 0);
@@ -300,7 +300,7 @@ describe("a server without --learn", () => {
 
 describe("without a store", () => {
     let memory;
-    before(async () => (memory = await Server.start([`text=${models.text}`, `chat=${models.chat}`, "--learn", "--learn-rank", "8", "--threads", "1", "--ctx", "256"], { store: "none" })));
+    before(async () => (memory = await Server.start([`text=${models.text}`, `chat=${models.chat}`, "--learn", "--learn-rank", "8", "--consolidation", "best_only", "--threads", "1", "--ctx", "256"], { store: "none" })));
     after(async () => assert.deepEqual(await memory.stop(), { code: 0, signal: null }));
 
     it("it learns in memory, and says so", async () => {
@@ -309,7 +309,9 @@ describe("without a store", () => {
         const result = await memory.client().post("/feedback", { body: { response_id: reply.id, score: 1 } });
         assert.equal(result.generation, 1);
         assert.equal(result.sequence, 0);
-        assert.equal((await learned(undefined, memory)).generation, 1);
+        const now = await learned(undefined, memory);
+        assert.equal(now.generation, 1);
+        assert.equal(now.consolidation, "best_only"); // as was asked for, from the loop itself
     });
 
     it("chats and responses take votes too, each model for itself", async () => {

@@ -34,10 +34,11 @@ const postgres = (verb) => run("python3", fileURLToPath(new URL("../support/with
 const key = (tenant) => JSON.parse(run(program, "key", "create", "--tenant", tenant, "--store", store, "--json")).key;
 const bits = (reply) => JSON.stringify(reply.choices);
 
-let server, keys;
+let server, keys, keyOfCarl;
 before(async () => {
     sql("CREATE DATABASE outage", "postgres");
     keys = { anna: key("anna"), bert: key("bert") };
+    keyOfCarl = key("carl");
     server = await Server.start(args, { folder, store, env });
 });
 after(async () => {
@@ -123,6 +124,31 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
             assert.equal(result.generation, last[who].learned_generation + 1);
             last[who] = await settled(who);
         }
+    });
+
+    it("refuses feedback of who is not in memory with a 503, and answers him", { timeout: 120000 }, async () => {
+        keys = { ...keys, carl: keyOfCarl };
+        const learned = await ask("carl");
+        assert.equal((await vote("carl", { response_id: learned.id, score: 1 })).sequence, 1);
+        await settled("carl");
+        await server.stop();
+        server = await Server.start(args, { folder, store, env });
+        await server.client(keys.carl).models.list(); // his key is known to be good; he himself was not asked for
+        postgres("stop");
+        const reply = await ask("carl");
+        assert.equal(reply.learned_generation, 0); // as the model came
+        for (const body of [{ score: 0 }, { correction: " big red ball." }]) {
+            const refused = await vote("carl", { response_id: reply.id, ...body }).then(() => null, (error) => error);
+            assert.equal(refused?.status, 503, `${refused}`);
+            assert.equal(refused.code, "store_unavailable");
+            assert.equal(refused.headers.get("retry-after"), "1");
+            assert.match(refused.error.message, /try again/i);
+        }
+        postgres("start");
+        const result = await eventually(() => vote("carl", { response_id: reply.id, score: 0 }).catch(() => null), "the same vote counts", 30000);
+        assert.equal(sql("SELECT count(*) FROM ruvllm.event WHERE tenant = 'carl' AND kind = 1"), "2");
+        assert.ok(result.sequence >= 2 && result.generation === result.sequence);
+        last.carl = await settled("carl");
     });
 
     it("has learned it still after kill -9 and a restart, to the bit", async () => {

@@ -85,6 +85,18 @@ static void inner_failures_are_not_described(void **state)
         assert_null(strstr(from(inner[i], RUVLLM_ERROR_IO, "canary").message, "canary"));
 }
 
+static void a_store_that_is_away_is_worth_another_try(void **state)
+{
+    struct rv_api_error err = from(RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot read: the database 'canary' is away");
+
+    (void)state;
+    assert_int_equal(err.http_status, 503); // with which Retry-After goes
+    assert_string_equal(err.code, "store_unavailable");
+    assert_non_null(strstr(err.message, "ry again"));
+    assert_null(strstr(err.message, "canary"));
+    assert_int_equal(from(RUVLLM_FORMAT, RUVLLM_ERROR_STORAGE, "damaged").http_status, 500); // that one stays so
+}
+
 static void addresses_paths_and_control_characters_never_appear(void **state)
 {
     struct rv_api_error err =
@@ -164,6 +176,7 @@ int main(void)
         cmocka_unit_test(a_prompt_too_long_is_a_400_with_its_numbers),
         cmocka_unit_test(a_model_that_is_not_served_is_named),
         cmocka_unit_test(inner_failures_are_not_described),
+        cmocka_unit_test(a_store_that_is_away_is_worth_another_try),
         cmocka_unit_test(addresses_paths_and_control_characters_never_appear),
         cmocka_unit_test(a_long_message_is_cut_between_characters),
         cmocka_unit_test(the_body_is_what_clients_parse),

@@ -262,6 +262,124 @@ static void pages_are_the_same_after_they_were_bytes(void **state)
     rv_whitening_release(&b.whitening);
 }
 
+/* The bytes that a page would be, whatever it holds. */
+static struct rv_str raw_bytes(const struct rv_memory_page *page, int32_t n_keys, char *out)
+{
+    const int32_t header[] = {1, DIMS, n_keys};
+    size_t keys = (size_t)n_keys * sizeof(*page->keys), places = (size_t)n_keys * DIMS * sizeof(*page->places);
+
+    memcpy(out, header, sizeof(header));
+    memcpy(out + sizeof(header), page->keys, keys);
+    memcpy(out + sizeof(header) + keys, page->places, places);
+    return (struct rv_str){.data = out, .len = sizeof(header) + keys + places};
+}
+
+/* Puts something into a key that may or may not be allowed there. */
+static void disturb(struct bed *b, struct rv_memory_key *key, uint16_t *place)
+{
+    static const int32_t tokens[] = {-1, -2, 0, 1, 99, INT32_MAX, INT32_MIN};
+    static const float strengths[] = {-1, 1, 0, -1.01f, 1.01f, NAN, INFINITY, 0.5f};
+    static const uint16_t numbers[] = {0x7f80, 0xff80, 0x7fc0, 0x7f7f, 0xff7f, 0, 0x5f00}; // ends, none, and large
+    int32_t token = tokens[rv_rng_below(&b->rng, 7)];
+
+    switch (rv_rng_below(&b->rng, 5)) {
+    case 0:
+        key->token = token;
+        break;
+    case 1:
+        key->context[0] = token;
+        break;
+    case 2:
+        key->context[1 + rv_rng_below(&b->rng, RV_MEMORY_PAGE_CONTEXT - 1)] = token;
+        break;
+    case 3:
+        key->strength = strengths[rv_rng_below(&b->rng, 8)];
+        break;
+    default:
+        place[rv_rng_below(&b->rng, DIMS)] = numbers[rv_rng_below(&b->rng, 7)];
+    }
+}
+
+/* Whatever is in it: a page that is written is read, to the bit, and one that reading would refuse is not written. */
+static void what_can_be_written_can_be_read_and_nothing_else(void **state)
+{
+    static char raw[16 + 4 * (sizeof(struct rv_memory_key) + DIMS * sizeof(uint16_t))];
+    struct rv_memory_key keys[4];
+    uint16_t places[4 * DIMS];
+    int n_written = 0, n_refused = 0;
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    for (int round = 0; round < 4000; round++) {
+        struct rv_memory_page page = {.n_dims = DIMS, .keys = keys, .places = places}, *again;
+        struct ruvllm_error why = {0};
+        struct rv_str bytes, wanted;
+        ruvllm_status written;
+
+        page.n_keys = (int32_t)rv_rng_below(&b.rng, 5); // also none
+        for (int32_t k = 0; k < page.n_keys; k++) {
+            keys[k] = (struct rv_memory_key){.token = (int32_t)rv_rng_below(&b.rng, VOCAB), .strength = 1};
+            for (int i = 0; i < RV_MEMORY_PAGE_CONTEXT; i++)
+                keys[k].context[i] = i < 3 ? 5 : -1;
+            for (int i = 0; i < DIMS; i++)
+                places[k * DIMS + i] = rv_vec_to_bf16((float)rv_rng_normal(&b.rng));
+        }
+        if (page.n_keys > 0 && rv_rng_below(&b.rng, 4) > 0) {
+            uint64_t k = rv_rng_below(&b.rng, (uint64_t)page.n_keys);
+
+            disturb(&b, &keys[k], places + k * DIMS);
+        }
+        wanted = raw_bytes(&page, page.n_keys, raw);
+        written = rv_memory_page_write(&page, &bytes, &why);
+        assert_int_equal(written == RUVLLM_OK, rv_memory_page_read(&again, DIMS, wanted, NULL) == RUVLLM_OK);
+        if (written) {
+            assert_int_equal(written, RUVLLM_INVALID);
+            assert_true(why.message[0] != '\0' && bytes.len == 0 && !again);
+            n_refused++;
+            continue;
+        }
+        assert_int_equal(bytes.len, wanted.len);
+        assert_memory_equal(bytes.data, wanted.data, wanted.len);
+        assert_memory_equal(again->places, places, (size_t)page.n_keys * DIMS * sizeof(*places));
+        rv_memory_page_unref(again);
+        rv_free((char *)(uintptr_t)bytes.data);
+        n_written++;
+    }
+    assert_true(n_written > 1000 && n_refused > 1000);
+    rv_whitening_release(&b.whitening);
+}
+
+/* A model that computes no numbers has nothing to remember, and its events can still be read. */
+static void a_state_that_is_no_number_is_not_remembered(void **state)
+{
+    const struct rv_memory_page_choice choice = {.strength = 1, .least = 0, .most = 2, .max_keys = 4};
+    const int32_t asked = 3;
+    struct rv_memory_page *page = NULL;
+    struct rv_trace *trace;
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    new_state(&b);
+    assert_ok(rv_trace_new(&trace, 1, "a", DIMS, 2, err));
+    assert_ok(rv_trace_set_prompt(trace, &asked, 1, err));
+    for (int i = 0; i < 2 * DIMS; i++)
+        trace->states[i] = i < DIMS ? 0x7fc0 : rv_vec_to_bf16(b.state[i - DIMS]);
+    trace->tokens[0] = 8;
+    trace->tokens[1] = 9;
+    trace->logprobs[0] = trace->logprobs[1] = -3;
+    trace->n_rows = 1;
+    assert_ok(rv_memory_page_add(&page, trace, &choice, &b.whitening, b.scratch, err));
+    assert_null(page);
+    trace->n_rows = 2;
+    assert_ok(rv_memory_page_add(&page, trace, &choice, &b.whitening, b.scratch, err));
+    assert_true(page && page->n_keys == 1 && page->keys[0].token == 9);
+    rv_memory_page_unref(page);
+    rv_trace_unref(trace);
+    rv_whitening_release(&b.whitening);
+}
+
 /* Of a long text the most surprising tokens are kept, in their order. */
 static void a_page_takes_the_most_surprising(void **state)
 {
@@ -299,6 +417,8 @@ int main(void)
         cmocka_unit_test(what_is_said_anew_counts),
         cmocka_unit_test(the_oldest_keys_go),
         cmocka_unit_test(pages_are_the_same_after_they_were_bytes),
+        cmocka_unit_test(what_can_be_written_can_be_read_and_nothing_else),
+        cmocka_unit_test(a_state_that_is_no_number_is_not_remembered),
         cmocka_unit_test(a_page_takes_the_most_surprising),
     };
 

@@ -14,8 +14,11 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 /* ---- the disk ------------------------------------------------------------------------------ */
 
@@ -25,10 +28,12 @@ static atomic_long n_until_failure; // counts down; the one that reaches 0 fails
 static atomic_bool stays_broken;    // and all after it
 static atomic_int failure_code;
 static atomic_long n_failed;
+static atomic_long n_synced; // how often the database itself was, and not its log
 
 struct layered {
     sqlite3_file base; // first, as SQLite wants it
     sqlite3_file *real;
+    bool is_database;
 };
 
 static int fails_now(int fallback)
@@ -89,8 +94,8 @@ static int layer_truncate(sqlite3_file *file, sqlite3_int64 size)
 
 static int layer_sync(sqlite3_file *file, int flags)
 {
-    (void)file;
     (void)flags;
+    atomic_fetch_add(&n_synced, ((struct layered *)file)->is_database);
     return fails_now(SQLITE_IOERR_FSYNC); // nobody pulls the plug here: the real one would only take time
 }
 
@@ -176,6 +181,7 @@ static int layer_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, in
 
     (void)vfs;
     l->real = (sqlite3_file *)(l + 1);
+    l->is_database = (flags & SQLITE_OPEN_MAIN_DB) != 0;
     l->base.pMethods = NULL;
     code = plain->xOpen(plain, name, l->real, flags, out_flags);
     if (l->real->pMethods)
@@ -426,12 +432,66 @@ static void all_who_share_a_failed_commit_are_told(void **state)
     ruvllm_store_close(store);
 }
 
+/* ---- the write-ahead log ------------------------------------------------------------------- */
+
+/* Somebody reads an old state all the while, so no checkpoint is whole; SQLite itself syncs after whole ones only. */
+static void what_leaves_the_log_goes_to_the_disk_while_others_write(void **state)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    const char *path = store_temp_path();
+    ruvllm_store *store = store_open(path);
+    sqlite3 *reader;
+    int64_t seq;
+    long before;
+
+    (void)state;
+    heal();
+    assert_ok(append(store, 0, &seq, err));
+    assert_int_equal(sqlite3_open(path, &reader), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM event", NULL, NULL, NULL), SQLITE_OK);
+    before = atomic_load(&n_synced);
+    for (int i = 1; i < 250; i++)
+        assert_ok(append(store, i, &seq, err));
+    for (int i = 0; i < 10000 && atomic_load(&n_synced) == before; i++)
+        (void)nanosleep(&nap, NULL);
+    assert_true(atomic_load(&n_synced) > before);
+    sqlite3_close(reader);
+    ruvllm_store_close(store);
+}
+
+static void the_log_begins_anew_before_it_is_long(void **state)
+{
+    enum { LENGTH = 1 << 20, N = 110, LOG_MAX = 72 << 20 }; // 64 MiB, and what comes while somebody looks
+    const char *path = store_memory_path();
+    ruvllm_store *store = store_open(path);
+    char *delta = calloc(1, LENGTH), name[256];
+    struct stat log;
+
+    (void)state;
+    heal();
+    assert_non_null(delta);
+    snprintf(name, sizeof(name), "%s-wal", path);
+    for (int i = 0; i < N; i++) {
+        struct rv_store_event e = {
+            .tenant = "acme", .kind = RV_STORE_EVENT_VOTE, .score = i, .delta = {.data = delta, .len = LENGTH}};
+
+        assert_ok(rv_store_events_append(store, &e, 1, err));
+        assert_int_equal(e.seq, i + 1);
+    }
+    assert_int_equal(stat(name, &log), 0);
+    assert_true(log.st_size < LOG_MAX);
+    free(delta);
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_disk_is_told_and_later_it_goes_on),
         cmocka_unit_test(every_operation_may_fail),
         cmocka_unit_test(all_who_share_a_failed_commit_are_told),
+        cmocka_unit_test(what_leaves_the_log_goes_to_the_disk_while_others_write),
+        cmocka_unit_test(the_log_begins_anew_before_it_is_long),
     };
 
     put_layer();

@@ -31,15 +31,21 @@ static struct rv_tick_config config_of(struct bed *bed)
                                    .budget = RV_TICK_BUDGET};
 }
 
-static void open_bed(struct bed *bed)
+static void open_bed_by(struct bed *bed, enum rv_consolidate_strategy strategy)
 {
     struct rv_tick_config config;
 
     toy_head_open(&bed->toy, TOY_VOCAB_MAX, 5);
     config = config_of(bed);
+    config.strategy = strategy;
     assert_ok(rv_tick_init(&bed->tick, &config, err));
     assert_ok(rv_study_new(&bed->study, &bed->toy.whitening, 1 << 26, err));
     assert_ok(rv_tenant_learner_new(&bed->learner, &bed->toy.whitening, RANK, err));
+}
+
+static void open_bed(struct bed *bed)
+{
+    open_bed_by(bed, RV_CONSOLIDATE_EWC_MERGE);
 }
 
 static void close_bed(struct bed *bed)
@@ -93,6 +99,36 @@ static void ticks_help_and_stay_within_the_budget(void **state)
     toy_head_vote(&bed.toy, NULL, TOKEN, 100, &bed.study->rehearsal);
     assert_true(bed.study->fisher.n_seen == 4);
     close_bed(&bed);
+}
+
+/* What a second tick makes of the first one's adapter: two things are there to be made one. */
+static void make_twice(enum rv_consolidate_strategy strategy, float out[RANK * TOY_DIMS])
+{
+    struct bed bed;
+
+    open_bed_by(&bed, strategy);
+    toy_head_vote(&bed.toy, NULL, TOKEN, 100, &bed.study->rehearsal);
+    tick(&bed, 0.2);
+    toy_head_vote(&bed.toy, NULL, TOKEN + 1, 100, &bed.study->rehearsal);
+    tick(&bed, 0.2);
+    assert_int_equal(bed.tick.made.n_pairs, RANK);
+    memcpy(out, bed.tick.made.b, RANK * TOY_DIMS * sizeof(*out));
+    close_bed(&bed);
+}
+
+static void each_strategy_makes_something_else_and_the_same_again(void **state)
+{
+    static float made[RV_CONSOLIDATE_N][RANK * TOY_DIMS];
+    float again[RANK * TOY_DIMS];
+
+    (void)state;
+    for (int i = 0; i < RV_CONSOLIDATE_N; i++) {
+        make_twice((enum rv_consolidate_strategy)i, made[i]);
+        make_twice((enum rv_consolidate_strategy)i, again);
+        assert_memory_equal(made[i], again, sizeof(again));
+        for (int j = 0; j < i; j++)
+            assert_memory_not_equal(made[i], made[j], sizeof(again));
+    }
 }
 
 static void what_does_worse_on_held_out_answers_is_not_let_pass(void **state)
@@ -310,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_help_and_stay_within_the_budget),
+        cmocka_unit_test(each_strategy_makes_something_else_and_the_same_again),
         cmocka_unit_test(what_does_worse_on_held_out_answers_is_not_let_pass),
         cmocka_unit_test(an_adapter_beyond_the_budget_is_brought_back_without_any_vote),
         cmocka_unit_test(a_tick_comes_on_top_of_votes_that_were_faster),

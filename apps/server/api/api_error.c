@@ -164,8 +164,14 @@ void rv_api_error_from(struct rv_api_error *err, const struct ruvllm_error *caus
         rv_api_error_set(err, 507, "insufficient_storage", NULL,
                          "the server's disk is full: this was not kept. Try again later");
         return;
-    case RUVLLM_OK:
     case RUVLLM_IO:
+        if (cause->kind != RUVLLM_ERROR_STORAGE)
+            break;
+        /* A database that is away comes back, and what was asked is asked again. */
+        rv_api_error_set(err, 503, "store_unavailable", NULL,
+                         "the server cannot reach its store now; its log says why. Try again in a moment");
+        return;
+    case RUVLLM_OK:
     case RUVLLM_FORMAT:
     case RUVLLM_BACKEND:
     case RUVLLM_INTERNAL:

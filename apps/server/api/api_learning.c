@@ -160,6 +160,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         rv_api_json_real(out, "anchor_kl", info->anchor_kl);
         rv_api_json_real(out, "kl_budget", info->kl_budget > 0 ? info->kl_budget : NAN);
         rv_api_json_int(out, "ticks", info->n_ticks);
+        rv_api_json_str(out, "consolidation", ruvllm_consolidation_name(info->consolidation));
     }
     rv_api_json_end(out, '}');
 }
