@@ -1,7 +1,7 @@
 # The front door: short names for what CMake's presets and the scripts do. `make` alone explains them.
 .DEFAULT_GOAL := help
 .PHONY: help setup models build test check check-format check-tidy format asan tsan fuzz fuzz-long bench bench-engine bench-kv \
-	bench-serve bench-lora bench-grammar bench-spec bench-learn bench-store server-load schema-campaign parity kv-random store-kill \
+	bench-serve bench-lora bench-grammar bench-spec bench-learn bench-store server-load schema-campaign spec-campaign parity kv-random store-kill \
 	learn-outage install deb clean
 
 PREFIX ?= /usr/local
@@ -35,6 +35,7 @@ help:
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
 	@echo '    make schema-campaign  1000 random schemas on each of three models, judged by ajv'
+	@echo '    make spec-campaign  answers with guessing ahead and without, 200 texts on each of three models'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
 	@echo 'Figures and installation:'
@@ -112,8 +113,11 @@ bench-grammar: build
 	build/release/bench/bench_grammar rows $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf
 
 bench-spec: build
-	for case in copy free; do build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case; done
-	build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf draft $(MODELS_DIR)/stories15M-q8_0.gguf
+	for case in copy free; do build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case || exit 1; done
+	for case in draft free; do \
+	    build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case $(MODELS_DIR)/stories15M-q8_0.gguf || exit 1; done
+	for right in 0.8 0.5 0; do \
+	    build/release/bench/bench_spec $(MODELS_DIR)/qwen2.5-1.5b-q4_k_m.gguf shape $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf $$right || exit 1; done
 
 bench-learn: build
 	python3 scripts/bench_learn.py $(if $(ROWS),--rows $(ROWS)) $(if $(MODELS),--models $(MODELS)) --seeds $(or $(SEEDS),3)
@@ -130,6 +134,10 @@ SCHEMAS ?= 1000
 schema-campaign: build
 	RUVLLM=build/release/apps/cli/ruvllm RUVLLM_DEPS_DIR=$(patsubst %/models,%,$(MODELS_DIR)) RUVLLM_MODELS_DIR=$(MODELS_DIR) \
 	    node tests/server/schema_campaign.mjs $(SCHEMAS)
+
+PROMPTS ?= 200
+spec-campaign: build
+	RUVLLM_SPEC_PROMPTS=$(PROMPTS) ctest --test-dir build/release -R '^test_guess_campaign$$' -V
 
 # One after the other: each wants the machine for itself. All are run, then the first failure is told.
 server-load: build

@@ -234,6 +234,9 @@ static int chat_with(const struct chat_options *options, ruvllm_model *model, st
         code = rv_output_failure(&err, "'ruvllm run' continues text with any model");
         goto out;
     }
+    code = rv_sampling_options_check(&options->sampling, rv_chat_session_model(&chat));
+    if (code)
+        goto out;
     if ((options->load && rv_conversation_load(&chat.conversation, options->load, &err)) ||
         (options->system && rv_conversation_set_system(&chat.conversation, options->system, &err))) {
         code = rv_output_failure(&err, NULL);
@@ -287,16 +290,19 @@ static int run(int argc, char **argv)
         code = rv_options_finish(&rv_cmd_chat, &args);
     if (code == RV_EXIT_OK)
         code = check_learning(&options);
+    if (code == RV_EXIT_OK)
+        code = rv_sampling_options_settle(&options.sampling);
     if (code)
         return code;
     rv_interrupt_catch(RV_INTERRUPT_ALWAYS);
     code = options.learns ? rv_chat_learn_open(&learn, &options.model, &options.store, &info)
                           : rv_model_options_open(&options.model, &model, &info);
-    if (code)
-        return code;
-    code = chat_with(&options, model, learn, &info);
-    rv_chat_learn_close(learn);
-    ruvllm_model_close(model);
+    if (code == RV_EXIT_OK) {
+        code = chat_with(&options, model, learn, &info);
+        rv_chat_learn_close(learn);
+        ruvllm_model_close(model);
+    }
+    rv_sampling_options_release(&options.sampling);
     return code;
 }
 

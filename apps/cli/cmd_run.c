@@ -136,16 +136,34 @@ static int check_usage(const struct run_options *options)
     return RV_EXIT_OK;
 }
 
+static int run_prompt(struct run_options *options, const char *prompt)
+{
+    struct ruvllm_error err = {0};
+    struct ruvllm_model_info info;
+    ruvllm_model *model;
+    char *text;
+    size_t len;
+    int code;
+
+    if (rv_text_input_get(prompt, options->file, &text, &len, &err)) {
+        code = rv_output_failure(&err, "the prompt is the second argument, or -f FILE, or standard input");
+        return err.status == RUVLLM_INVALID ? RV_EXIT_USAGE : code;
+    }
+    code = rv_model_options_open(&options->model, &model, &info);
+    if (code == RV_EXIT_OK)
+        code = rv_sampling_options_check(&options->sampling, model);
+    if (code == RV_EXIT_OK)
+        code = answer(options, model, text, len);
+    ruvllm_model_close(model);
+    rv_free(text);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     struct run_options options = {0};
     struct rv_arguments args;
-    struct ruvllm_error err = {0};
-    struct ruvllm_model_info info;
     const char *prompt;
-    ruvllm_model *model;
-    char *text;
-    size_t len;
     int code;
 
     rv_model_options_init(&options.model);
@@ -162,15 +180,10 @@ static int run(int argc, char **argv)
     if (code)
         return code;
     rv_interrupt_catch(RV_INTERRUPT_ONCE);
-    if (rv_text_input_get(prompt, options.file, &text, &len, &err)) {
-        code = rv_output_failure(&err, "the prompt is the second argument, or -f FILE, or standard input");
-        return err.status == RUVLLM_INVALID ? RV_EXIT_USAGE : code;
-    }
-    code = rv_model_options_open(&options.model, &model, &info);
+    code = rv_sampling_options_settle(&options.sampling);
     if (code == RV_EXIT_OK)
-        code = answer(&options, model, text, len);
-    ruvllm_model_close(model);
-    rv_free(text);
+        code = run_prompt(&options, prompt);
+    rv_sampling_options_release(&options.sampling);
     return code;
 }
 
@@ -187,6 +200,8 @@ const struct rv_command rv_cmd_run = {
                 "    ask a question\n"
                 "ruvllm run model.gguf -f letter.txt --temp 0 --stop \"The end\"\n"
                 "    the likeliest continuation of a file, up to a phrase\n"
+                "ruvllm run model.gguf --chat \"Invent a person\" --json-schema person.json\n"
+                "    JSON that a program can rely on\n"
                 "ruvllm run model.gguf \"Hello\" --seed 1 --json --logprobs 3\n"
                 "    everything about an answer, for programs\n",
     .groups = groups,

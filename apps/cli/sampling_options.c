@@ -1,11 +1,17 @@
 /* Sampling options. The library checks the values again; the bounds here give the better sentence. */
 #include "sampling_options.h"
 
+#include "output.h"
+#include "text_input.h"
+
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define SHAPE(field) offsetof(struct rv_sampling_options, shape.field)
 #define PARAM(field) offsetof(struct rv_sampling_options, params.field)
 
 static ruvllm_status parse_stop(void *target, const char *text, struct ruvllm_error *err)
@@ -141,6 +147,21 @@ const struct rv_option rv_sampling_options_table[RV_SAMPLING_OPTIONS_N] = {
      .parse = parse_seed,
      .offset = offsetof(struct rv_sampling_options, seed),
      .help = "Repeat an answer: the same seed, prompt and options give the same text (default: drawn each time)"},
+    {.name = "json-schema",
+     .value = "FILE",
+     .type = RV_OPTION_STRING,
+     .offset = SHAPE(schema_file),
+     .help = "The answer is JSON that satisfies the JSON Schema in this file"},
+    {.name = "grammar",
+     .value = "FILE",
+     .type = RV_OPTION_STRING,
+     .offset = SHAPE(grammar_file),
+     .help = "The answer follows the grammar (GBNF) in this file"},
+    {.name = "regex",
+     .value = "RE",
+     .type = RV_OPTION_STRING,
+     .offset = SHAPE(regex),
+     .help = "The whole answer matches this regular expression"},
     {.name = "logprobs",
      .value = "N",
      .type = RV_OPTION_INT,
@@ -159,6 +180,56 @@ void rv_sampling_options_init(struct rv_sampling_options *options)
     *options = (struct rv_sampling_options){.params = ruvllm_generate_params_default()};
 }
 
+static int complain_of_two(const struct rv_sampling_shape *shape)
+{
+    rv_output_error("give one of them; a schema can hold a pattern, and a grammar any of them",
+                    "%s and %s both say what the answer looks like", shape->schema_file ? "--json-schema" : "--grammar",
+                    shape->regex ? "--regex" : "--grammar");
+    return RV_EXIT_USAGE;
+}
+
+int rv_sampling_options_settle(struct rv_sampling_options *options)
+{
+    struct rv_sampling_shape *shape = &options->shape;
+    const char *file = shape->schema_file ? shape->schema_file : shape->grammar_file;
+    struct ruvllm_error err = {0};
+    size_t len;
+
+    if ((shape->schema_file != NULL) + (shape->grammar_file != NULL) + (shape->regex != NULL) > 1)
+        return complain_of_two(shape);
+    if (!file)
+        return RV_EXIT_OK;
+    if (strcmp(file, "-") == 0) {
+        rv_output_error("write it into a file and give its name", "standard input is for the prompt");
+        return RV_EXIT_USAGE;
+    }
+    if (rv_text_input_file(file, &shape->text, &len, &err))
+        return rv_output_failure(&err, shape->schema_file ? "--json-schema takes a file; write the schema into one"
+                                                          : "--grammar takes a file; write the rules into one");
+    if (strlen(shape->text) == len)
+        return RV_EXIT_OK;
+    rv_output_error("a schema and a grammar are plain text", "'%s' contains a NUL byte", file);
+    return RV_EXIT_FAILURE;
+}
+
+int rv_sampling_options_check(const struct rv_sampling_options *options, const ruvllm_model *model)
+{
+    struct ruvllm_generate_params params = rv_sampling_options_params(options);
+    struct ruvllm_error err = {0};
+
+    if (ruvllm_shape_check(model, &params, &err))
+        return rv_output_failure(&err, params.regex         ? "rewrite the expression without it"
+                                       : params.json_schema ? "change that part of the schema; annotations may stay"
+                                                            : "correct the rules; 'root' is where an answer begins");
+    return RV_EXIT_OK;
+}
+
+void rv_sampling_options_release(struct rv_sampling_options *options)
+{
+    rv_free(options->shape.text);
+    options->shape.text = NULL;
+}
+
 struct ruvllm_generate_params rv_sampling_options_params(const struct rv_sampling_options *options)
 {
     struct ruvllm_generate_params params = options->params;
@@ -169,5 +240,10 @@ struct ruvllm_generate_params rv_sampling_options_params(const struct rv_samplin
     params.n_logit_bias = options->biases.n;
     params.has_seed = options->seed.is_set;
     params.seed = options->seed.value;
+    params.regex = options->shape.regex;
+    if (options->shape.schema_file)
+        params.json_schema = options->shape.text;
+    else if (options->shape.grammar_file)
+        params.grammar = options->shape.text;
     return params;
 }

@@ -25,7 +25,8 @@ struct rv_chat_parts {
     const struct rv_api_head *head;
     struct rv_buf *out;
 
-    /* Whole. */
+    /* Whole, and responses. */
+    struct rv_api_response *response;
     struct rv_buf thought, said, arguments;
     struct made_call made[MAX_CALLS];
     struct rv_api_call calls[MAX_CALLS];
@@ -163,6 +164,21 @@ static void keep_arguments(void *user, int32_t i_call, const char *text, size_t 
     p->made[i_call].len = p->arguments.len - p->made[i_call].first;
 }
 
+/* The calls as they are now: their texts have moved. */
+static void list_calls(struct rv_chat_parts *p)
+{
+    for (size_t i = 0; i < p->n_calls; i++)
+        p->calls[i] = (struct rv_api_call){.id = p->made[i].id,
+                                           .name = p->made[i].name,
+                                           .arguments = p->arguments.data ? p->arguments.data + p->made[i].first : "",
+                                           .arguments_len = p->made[i].len};
+}
+
+static bool has_failed(const struct rv_chat_parts *p)
+{
+    return p->thought.failed || p->said.failed || p->arguments.failed;
+}
+
 bool rv_chat_parts_whole(struct rv_chat_parts *parts, const char *text, size_t len, struct rv_api_choice *choice)
 {
     struct rv_answer_parts_sink sink = {
@@ -170,17 +186,72 @@ bool rv_chat_parts_whole(struct rv_chat_parts *parts, const char *text, size_t l
 
     rv_answer_parts_add(&parts->parts, text, len, &sink);
     rv_answer_parts_end(&parts->parts, &sink);
-    for (size_t i = 0; i < parts->n_calls; i++)
-        parts->calls[i] =
-            (struct rv_api_call){.id = parts->made[i].id,
-                                 .name = parts->made[i].name,
-                                 .arguments = parts->arguments.data ? parts->arguments.data + parts->made[i].first : "",
-                                 .arguments_len = parts->made[i].len};
+    list_calls(parts);
     choice->text = parts->said.data ? parts->said.data : "";
     choice->text_len = parts->said.len;
     choice->thought = parts->thought.data;
     choice->thought_len = parts->thought.len;
     choice->calls = parts->calls;
     choice->n_calls = parts->n_calls;
-    return !parts->thought.failed && !parts->said.failed && !parts->arguments.failed;
+    return !has_failed(parts);
+}
+
+/* ---- responses: both at once ---------------------------------------------------------------------------- */
+
+static void bring_up_to_date(struct rv_chat_parts *p)
+{
+    list_calls(p);
+    p->response->text = p->said.data ? p->said.data : "";
+    p->response->text_len = p->said.len;
+    p->response->calls = p->calls;
+    p->response->n_calls = p->n_calls;
+}
+
+static void respond_said(void *user, const char *text, size_t len)
+{
+    struct rv_chat_parts *p = user;
+
+    keep_said(p, text, len);
+    bring_up_to_date(p);
+    rv_api_reply_response_delta_event(p->out, p->response, text, len, NULL);
+}
+
+static void respond_called(void *user, int32_t i_call, const char *name)
+{
+    struct rv_chat_parts *p = user;
+
+    if (i_call >= MAX_CALLS)
+        return;
+    keep_called(p, i_call, name);
+    bring_up_to_date(p);
+    rv_api_reply_response_call_event(p->out, p->response);
+}
+
+static void respond_arguments(void *user, int32_t i_call, const char *text, size_t len)
+{
+    struct rv_chat_parts *p = user;
+
+    if (i_call >= MAX_CALLS)
+        return;
+    keep_arguments(p, i_call, text, len);
+    bring_up_to_date(p);
+    rv_api_reply_response_arguments_event(p->out, p->response, text, len);
+}
+
+bool rv_chat_parts_response(struct rv_chat_parts *parts, struct rv_api_response *response,
+                            const struct rv_api_choice *piece, struct rv_buf *out)
+{
+    struct rv_answer_parts_sink sink = {.thought = keep_thought,
+                                        .said = respond_said,
+                                        .called = respond_called,
+                                        .arguments = respond_arguments,
+                                        .user = parts};
+
+    parts->out = out;
+    parts->response = response;
+    rv_answer_parts_add(&parts->parts, piece->text, piece->text_len, &sink);
+    if (piece->is_finished)
+        rv_answer_parts_end(&parts->parts, &sink);
+    bring_up_to_date(parts);
+    return !has_failed(parts);
 }

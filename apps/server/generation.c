@@ -400,7 +400,7 @@ static void write_piece(struct rv_call *call, struct rv_generation_choice *choic
         g->style->begin(call, choice, out);
     choice->has_begun = true;
     if (choice->parts)
-        rv_chat_parts_piece(choice->parts, &g->head, &piece, out);
+        g->style->parts(call, choice->parts, &piece, out);
     else
         g->style->piece(call, &piece, out);
     rv_generation_logprobs_release(&logprobs);

@@ -52,6 +52,9 @@ struct rv_generation_style {
     /* The first chunk of a choice; may be NULL. */
     void (*begin)(struct rv_call *call, struct rv_generation_choice *choice, struct rv_buf *out);
     void (*piece)(struct rv_call *call, const struct rv_api_choice *piece, struct rv_buf *out);
+    /* A piece of an answer with parts; NULL: there are none in this style. */
+    void (*parts)(struct rv_call *call, struct rv_chat_parts *parts, const struct rv_api_choice *piece,
+                  struct rv_buf *out);
     void (*end)(struct rv_call *call, struct rv_buf *out);
     void (*failed)(struct rv_call *call, const struct rv_api_error *err, struct rv_buf *out);
     /* The whole answer. */

@@ -17,6 +17,12 @@ static void chat_piece(struct rv_call *call, const struct rv_api_choice *piece, 
     rv_api_reply_chat_chunk(out, &call->generation->head, piece);
 }
 
+static void chat_parts(struct rv_call *call, struct rv_chat_parts *parts, const struct rv_api_choice *piece,
+                       struct rv_buf *out)
+{
+    rv_chat_parts_piece(parts, &call->generation->head, piece, out);
+}
+
 static void chat_end(struct rv_call *call, struct rv_buf *out)
 {
     if (call->request->include_usage)
@@ -39,6 +45,7 @@ static const struct rv_generation_style chat_style = {
     .id_prefix = "chatcmpl",
     .begin = chat_begin,
     .piece = chat_piece,
+    .parts = chat_parts,
     .end = chat_end,
     .failed = event_failed,
     .whole = chat_whole,
@@ -81,8 +88,11 @@ static struct rv_api_response *response_of(struct rv_call *call)
     g->response.head = g->head;
     g->response.item_id = g->item_id;
     g->response.request = call->request;
-    g->response.text = g->text.data ? g->text.data : "";
-    g->response.text_len = g->text.len;
+    g->response.has_tools = g->choices[0].parts != NULL;
+    if (!g->response.has_tools) { // else its parts say what it has so far
+        g->response.text = g->text.data ? g->text.data : "";
+        g->response.text_len = g->text.len;
+    }
     return &g->response;
 }
 
@@ -100,14 +110,23 @@ static void response_piece(struct rv_call *call, const struct rv_api_choice *pie
     rv_api_reply_response_delta_event(out, response_of(call), piece->text, piece->text_len, piece->logprobs);
 }
 
+static void response_parts(struct rv_call *call, struct rv_chat_parts *parts, const struct rv_api_choice *piece,
+                           struct rv_buf *out)
+{
+    if (!rv_chat_parts_response(parts, response_of(call), piece, out))
+        out->failed = RUVLLM_NO_MEMORY;
+}
+
 /* Fills in what is known when the answer is over; released by the caller. */
 static void complete(struct rv_call *call, struct rv_api_response *response, struct rv_api_logprobs *logprobs)
 {
     struct rv_generation *g = call->generation;
     const struct ruvllm_response *r = g->choices[0].response;
 
-    response->text = r->text;
-    response->text_len = r->text_len;
+    if (!response->has_tools) {
+        response->text = r->text;
+        response->text_len = r->text_len;
+    }
     response->stop_reason = r->stop_reason;
     response->usage = &g->usage;
     response->logprobs = NULL;
@@ -137,8 +156,13 @@ static void response_whole(struct rv_call *call, const struct rv_api_choice *cho
     struct rv_api_response *response = response_of(call);
     struct rv_api_logprobs logprobs = {0};
 
-    (void)choices;
     (void)n_choices;
+    if (response->has_tools) {
+        response->text = choices[0].text;
+        response->text_len = choices[0].text_len;
+        response->calls = choices[0].calls;
+        response->n_calls = choices[0].n_calls;
+    }
     complete(call, response, &logprobs);
     rv_api_reply_response(out, response);
     rv_generation_logprobs_release(&logprobs);
@@ -148,6 +172,7 @@ static const struct rv_generation_style response_style = {
     .id_prefix = "resp",
     .begin = response_begin,
     .piece = response_piece,
+    .parts = response_parts,
     .end = response_end,
     .failed = response_failed,
     .whole = response_whole,

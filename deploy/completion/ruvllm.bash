@@ -2,9 +2,9 @@
 
 _ruvllm_words() { # command: its options
     case $1 in
-    run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos --json --stats -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    chat) echo '--system --load --json --learn --store -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --logprobs --ignore-eos -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
-    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter --adapter-cache --learn --learn-rank --consolidation --speculate --draft --votes-per-minute --kv-bytes --kv-cold --spill-dir --spill-bytes --max-sequences --max-queue --memory-budget --idle-unload --auto --store --witness-days --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    run) echo '-f --file --chat --system --special -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --json-schema --grammar --regex --logprobs --ignore-eos --json --stats -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    chat) echo '--system --load --json --learn --store -n --max-tokens --temp --top-p --top-k --min-p --typical --repeat-penalty --frequency-penalty --presence-penalty --penalty-window --logit-bias --stop -s --seed --json-schema --grammar --regex --logprobs --ignore-eos -m --model --template-sha256 --adapter --adapter-weight -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
+    serve) echo '-l --listen --tls-cert --tls-key --cors-origin --drain --models-dir --adapters --adapter --adapter-cache --learn --learn-rank --speculate --draft --votes-per-minute --kv-bytes --kv-cold --spill-dir --spill-bytes --max-sequences --max-queue --memory-budget --idle-unload --auto --store --witness-days --log-level -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack -t --threads --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     pull) echo '--offline --max-size --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     list) echo '--json -h --help' ;;
     rm) echo '-y --yes -h --help' ;;
@@ -41,6 +41,9 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     run:--logit-bias) echo '@any' ;;
     run:--stop) echo '@any' ;;
     run:-s | run:--seed) echo '@any' ;;
+    run:--json-schema) echo '@files' ;;
+    run:--grammar) echo '@files' ;;
+    run:--regex) echo '@any' ;;
     run:--logprobs) echo '@any' ;;
     run:-m | run:--model) echo '@files' ;;
     run:--template-sha256) echo '@any' ;;
@@ -76,6 +79,9 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     chat:--logit-bias) echo '@any' ;;
     chat:--stop) echo '@any' ;;
     chat:-s | chat:--seed) echo '@any' ;;
+    chat:--json-schema) echo '@files' ;;
+    chat:--grammar) echo '@files' ;;
+    chat:--regex) echo '@any' ;;
     chat:--logprobs) echo '@any' ;;
     chat:-m | chat:--model) echo '@files' ;;
     chat:--template-sha256) echo '@any' ;;

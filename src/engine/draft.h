@@ -29,16 +29,23 @@ struct rv_draft_wish {
     uint64_t owner;        // of the slot: another one begins anew
     const int32_t *tokens; // all known ones
     int32_t n_tokens;
-    int32_t n_wanted;
-    int32_t *out; // room for n_wanted
+    int32_t n_wanted; // up to RV_SPECULATE_MAX
+    int32_t *out;     // room for n_wanted
     int32_t n_given;
 };
 
-/*
- * Guesses for all of them in turns. Who is far behind, as with a new prompt, catches up a piece and gets none yet.
- * Returns how many microseconds a guess took, without catching up; 0: there was none to tell it by.
- */
-int64_t rv_draft_guess(struct rv_draft *draft, struct rv_draft_wish *wishes, int32_t n);
+/* What guessing took. */
+struct rv_draft_cost {
+    int64_t guess_us;    // a guess for everybody, without catching up; 0: there was none to tell it by
+    int64_t catch_up_us; // catching up
+    int32_t n_caught_up; // of so many tokens
+};
+
+/* Guesses for all of them in turns. Who is far behind, as with a new prompt, catches up a piece and gets none yet. */
+struct rv_draft_cost rv_draft_guess(struct rv_draft *draft, struct rv_draft_wish *wishes, int32_t n);
+/* Tokens of a sequence that it would have to read for the next guess. */
+int32_t rv_draft_n_behind(const struct rv_draft *draft, int32_t slot, uint64_t owner, const int32_t *tokens,
+                          int32_t n_tokens);
 /* Nobody has the slot any more. */
 void rv_draft_vacate(struct rv_draft *draft, int32_t slot);
 

@@ -230,10 +230,9 @@ static void take_rows(struct ruvllm_engine *e, const struct rv_scheduler_part *p
         n_right++;
         row++;
     }
-    if (n_guessed > 0) {
-        rv_speculate_note_guesses(&job->guesses, n_right, n_guessed);
+    rv_guess_note_guesses(e->guess, job, n_right, n_guessed);
+    if (n_guessed > 0)
         (void)rv_kv_seq_trim(&r->kv, r->n_tokens - 1);
-    }
 }
 
 static void fail_step(struct ruvllm_engine *e, const struct rv_scheduler_step *step, const struct ruvllm_error *err)

@@ -84,17 +84,43 @@ static void take_guesses(struct rv_job *job, int32_t n)
     job->request.n_guessed = n;
 }
 
+/* What the answer's shape forbids is not computed. It was a wrong guess all the same, and one that took its time. */
+static void take_drafted(struct rv_job *job, const struct rv_draft_wish *wish)
+{
+    int32_t n = rv_reply_foresee(job->reply, wish->out, wish->n_given);
+
+    take_guesses(job, n);
+    if (n < wish->n_given)
+        job->guess_cut = n + 1;
+}
+
 static void ask_draft(struct rv_guess *g, int32_t n)
 {
-    int64_t us;
+    struct rv_draft_cost cost;
 
     if (n == 0)
         return;
-    us = rv_draft_guess(g->draft, g->wishes, n);
+    cost = rv_draft_guess(g->draft, g->wishes, n);
+    if (cost.guess_us > 0)
+        rv_speculate_note_draft(&g->clock, cost.guess_us);
+    rv_speculate_note_catch_up(&g->clock, cost.n_caught_up, cost.catch_up_us);
     for (int32_t i = 0; i < n; i++)
-        take_guesses(g->jobs[i], g->wishes[i].n_given);
-    if (us > 0)
-        rv_speculate_note_draft(&g->clock, us);
+        take_drafted(g->jobs[i], &g->wishes[i]);
+}
+
+/* How many guesses there are, or could be had, and at what price. */
+static struct rv_speculate_offer find_guesses(struct rv_guess *g, struct rv_job *job, int32_t *out)
+{
+    const struct rv_request *r = &job->request;
+    struct rv_speculate_offer offer = {.n_found = room_of(job)};
+
+    if (g->draft) {
+        offer.n_behind = rv_draft_n_behind(g->draft, r->slot, job->id, r->tokens, r->n_tokens);
+        return offer;
+    }
+    offer.n_found = rv_speculate_look_up(r->tokens, r->n_tokens, offer.n_found, out);
+    offer.n_found = rv_reply_foresee(job->reply, out, offer.n_found);
+    return offer;
 }
 
 void rv_guess_begin(struct ruvllm_engine *engine)
@@ -110,12 +136,16 @@ void rv_guess_begin(struct ruvllm_engine *engine)
     for (struct rv_job *job = engine->jobs; job; job = job->next) {
         struct rv_request *r = &job->request;
         int32_t *out = r->tokens + r->n_tokens, n;
+        struct rv_speculate_offer offer;
 
         if (!is_decoding(job))
             continue;
-        n = g->draft ? room_of(job) : rv_speculate_look_up(r->tokens, r->n_tokens, room_of(job), out);
-        n = rv_speculate_choose(&job->guesses, &g->clock, n_rows, n_sequences, n);
+        offer = find_guesses(g, job, out);
+        offer.n_rows = n_rows;
+        offer.n_sequences = n_sequences;
+        n = rv_speculate_choose(&job->guesses, &g->clock, &offer);
         n_rows += n;
+        job->guess_cut = 0;
         if (!g->draft) {
             take_guesses(job, n);
         } else if (n > 0) {
@@ -132,6 +162,14 @@ void rv_guess_begin(struct ruvllm_engine *engine)
 }
 
 /* ---- after it ------------------------------------------------------------------------------- */
+
+void rv_guess_note_guesses(struct rv_guess *guess, struct rv_job *job, int32_t n_right, int32_t n_guessed)
+{
+    if (guess && n_guessed + 1 == job->guess_cut)
+        n_guessed++; // all before it were computed
+    if (guess && n_guessed > 0)
+        rv_speculate_note_guesses(&job->guesses, &guess->clock, n_right, n_guessed);
+}
 
 void rv_guess_note_step(struct rv_guess *guess, const struct rv_scheduler_step *step, int64_t us)
 {

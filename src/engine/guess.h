@@ -22,6 +22,8 @@ void rv_guess_close(struct rv_guess *guess);
 
 /* Gives the sequences of the next step their guesses. */
 void rv_guess_begin(struct ruvllm_engine *engine);
+/* Of the job's guesses that were computed so many held, one after the other. */
+void rv_guess_note_guesses(struct rv_guess *guess, struct rv_job *job, int32_t n_right, int32_t n_guessed);
 /* How long a step took. */
 void rv_guess_note_step(struct rv_guess *guess, const struct rv_scheduler_step *step, int64_t us);
 /* A sequence left its slot. */

@@ -33,7 +33,8 @@ struct rv_job {
     struct rv_memory *memory;   // likewise, what is to be said in which state; NULL: nothing
     float temperature;          // it is drawn with
     struct rv_speculate_record guesses;
-    bool has_news; // the engine thread: on_event is to be called
+    int32_t guess_cut; // number, from 1 on, of the guess that the answer's shape forbade; 0: it forbade none
+    bool has_news;     // the engine thread: on_event is to be called
 
     /* Guarded by the engine's lock. */
     int n_refs;

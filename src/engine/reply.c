@@ -194,6 +194,11 @@ ruvllm_status rv_reply_take(struct rv_reply *reply, float *logits, int32_t *toke
     return RUVLLM_OK;
 }
 
+int32_t rv_reply_foresee(struct rv_reply *reply, const int32_t *tokens, int32_t n)
+{
+    return reply->matcher ? rv_grammar_matcher_foresee(reply->matcher, tokens, n) : n;
+}
+
 ruvllm_status rv_reply_finish(struct rv_reply *reply, struct rv_reply_piece *piece, struct ruvllm_error *err)
 {
     struct ruvllm_response *r = reply->response;

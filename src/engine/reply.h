@@ -41,6 +41,8 @@ void rv_reply_stop(struct rv_reply *reply, ruvllm_stop_reason reason);
  * over. */
 RV_CHECKED ruvllm_status rv_reply_take(struct rv_reply *reply, float *logits, int32_t *token,
                                        struct rv_reply_piece *piece, struct ruvllm_error *err);
+/* How many of these tokens, one after the other, the answer's shape lets through; all of them where it has none. */
+int32_t rv_reply_foresee(struct rv_reply *reply, const int32_t *tokens, int32_t n);
 /* The text that was held back, once it is over. */
 RV_CHECKED ruvllm_status rv_reply_finish(struct rv_reply *reply, struct rv_reply_piece *piece,
                                          struct ruvllm_error *err);

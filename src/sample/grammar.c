@@ -362,6 +362,25 @@ ruvllm_status rv_grammar_matcher_accept(struct rv_grammar_matcher *matcher, int3
     return rv_fail(err, RUVLLM_INTERNAL, "token %d does not fit the grammar", (int)token);
 }
 
+int32_t rv_grammar_matcher_foresee(struct rv_grammar_matcher *matcher, const int32_t *tokens, int32_t n)
+{
+    struct rv_grammar_matcher *m = matcher;
+    int32_t standing = m->standing, n_fit = 0;
+
+    for (; n_fit < n; n_fit++) {
+        uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
+        size_t len = rv_token_trie_bytes(m->grammar->trie, tokens[n_fit], bytes);
+
+        for (size_t i = 0; i < len && standing != RV_GRAMMAR_WALK_DEAD; i++)
+            standing = rv_grammar_walk_step(&m->walk, standing, bytes[i]);
+        if (len == 0 || standing == RV_GRAMMAR_WALK_DEAD)
+            break;
+    }
+    if (m->walk.is_full)
+        make_room(m); // the answer's own standing stays
+    return n_fit;
+}
+
 bool rv_grammar_matcher_may_end(const struct rv_grammar_matcher *matcher)
 {
     return matcher->walk.standings[matcher->standing].is_done;

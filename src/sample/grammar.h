@@ -76,6 +76,11 @@ RV_CHECKED ruvllm_status rv_grammar_matcher_apply(struct rv_grammar_matcher *mat
  */
 RV_CHECKED ruvllm_status rv_grammar_matcher_accept(struct rv_grammar_matcher *matcher, int32_t token,
                                                    struct ruvllm_error *err);
+/*
+ * How many of the tokens, one after the other, fit what comes next; the matcher stays where it was. Fewer are told
+ * where finding out takes more room than there is, and none behind a token that ends an answer.
+ */
+int32_t rv_grammar_matcher_foresee(struct rv_grammar_matcher *matcher, const int32_t *tokens, int32_t n);
 /* Follows bytes; false, and it stays where it was, when they do not fit. */
 bool rv_grammar_matcher_read(struct rv_grammar_matcher *matcher, const char *bytes, size_t len);
 /* The answer may end here. */

@@ -365,6 +365,35 @@ class Run(unittest.TestCase):
         self.assertEqual(found["stop_reason"], "stop")
         self.assertEqual(found["text"], whole[: whole.index(stop)])
 
+    def test_an_answer_keeps_its_shape(self):
+        with tempfile.TemporaryDirectory() as folder:
+            schema, rules = os.path.join(folder, "s.json"), os.path.join(folder, "g.gbnf")
+            with open(schema, "w", encoding="utf-8") as file:
+                json.dump({"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 1, "maximum": 99}},
+                           "required": ["name", "age"], "additionalProperties": False}, file)
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write('root ::= ("yes" | "no") [.!]')
+            person = json.loads(run_json("run", STORIES_TINY, "Once", "--json", "--json-schema", schema)["text"])
+            self.assertTrue(len(person["name"]) <= 8 and 1 <= person["age"] <= 99)
+            self.assertRegex(run("run", STORIES_TINY, "Once", "--grammar", rules).stdout.decode(), r"^(yes|no)[.!]\n?$")
+            self.assertRegex(run("run", STORIES_TINY, "Once", "--regex", "[a-c]{3}-[0-9]").stdout.decode(), r"^[a-c]{3}-[0-9]\n?$")
+            turn = json.loads(run("chat", MINIMIND, "--json", "--json-schema", schema, stdin="Hello\n").stdout)
+            self.assertEqual(set(json.loads(turn["text"])), {"name", "age"})
+
+            two = run("run", STORIES_TINY, "Once", "--regex", "a", "--grammar", rules)
+            self.assertEqual(two.returncode, 2)
+            self.assertIn("--grammar and --regex", two.stderr.decode())
+            self.assertEqual(run("run", STORIES_TINY, "Once", "--grammar", "-").returncode, 2)
+            missing = run("run", STORIES_TINY, "Once", "--json-schema", os.path.join(folder, "none"))
+            self.assertEqual(missing.returncode, 1)
+            self.assertIn("--json-schema takes a file", missing.stderr.decode())
+            with open(schema, "w", encoding="utf-8") as file:
+                file.write('{"not": {}}')
+            bad = run("run", STORIES_TINY, "Once", "--json-schema", schema)
+            self.assertEqual((bad.returncode, bad.stdout), (1, b""))
+            self.assertRegex(bad.stderr.decode(), r"(?s)'not' is not supported.*hint: change that part of the schema")
+            self.assertIn("hint: correct the rules", run("run", STORIES_TINY, "Once", "--grammar", schema).stderr.decode())
+
     def test_a_bias_bans_a_token(self):
         args = ["run", STORIES, "Once upon a time", "--temp", "0", "--json", "-n", "4"]
         first = run_json(*args)["tokens"][0]

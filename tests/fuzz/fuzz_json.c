@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include <yyjson.h>
+
 enum { MAX_BODY = 1 << 22 };
 
 static void write_messages(struct rv_buf *out, const char *key, const struct ruvllm_input *input, size_t first)
@@ -223,6 +225,16 @@ static void check_same_again(const struct rv_api_request *request)
     rv_buf_release(&second);
 }
 
+/* Where tools are spoken of, what the template is given is JSON; the messages alone do not say all of it. */
+static void check_conversation(const struct rv_api_request *request)
+{
+    yyjson_doc *doc = yyjson_read(request->conversation, request->conversation_len, 0);
+
+    RV_ASSERT(yyjson_arr_size(yyjson_obj_get(yyjson_doc_get_root(doc), "messages")) > 0);
+    RV_ASSERT(!request->params.tools || yyjson_obj_get(yyjson_doc_get_root(doc), "tools"));
+    yyjson_doc_free(doc);
+}
+
 static void check_refusal(ruvllm_status rc, const struct rv_api_error *err)
 {
     RV_ASSERT(rc == RUVLLM_INVALID && err->http_status == 400);
@@ -319,7 +331,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     rv_api_request_check(request);
-    check_same_again(request);
+    if (request->conversation)
+        check_conversation(request);
+    else
+        check_same_again(request);
     rv_api_request_free(request);
     return 0;
 }

@@ -1,12 +1,11 @@
 /*
- * Guessing ahead changes no answer. Here every guess that is found is computed (the suite takes the choice over), so
- * that as many as possible are wrong.
+ * Guessing ahead changes no answer. Here every guess that is found is computed (guess_all.c), so that as many as
+ * possible are wrong.
  *
  * A difference is excused where the two best tokens are closer than what steps of more rows do to a log-probability:
  * see bed_compare.
  */
 #include "engine/engine.h"
-#include "sched/speculate.h"
 #include "serving_bed.h"
 #include "support/adapter_fixture.h"
 
@@ -20,19 +19,6 @@ enum { N_PROMPTS = 2, N_ANSWER = 40, N_DRAWS = 200 };
 #else
 enum { N_PROMPTS = 12, N_ANSWER = 64, N_DRAWS = 10000 };
 #endif
-
-int32_t __wrap_rv_speculate_choose(struct rv_speculate_record *record, const struct rv_speculate_clock *clock,
-                                   int32_t n_rows, int32_t n_sequences, int32_t n_found);
-
-int32_t __wrap_rv_speculate_choose(struct rv_speculate_record *record, const struct rv_speculate_clock *clock,
-                                   int32_t n_rows, int32_t n_sequences, int32_t n_found)
-{
-    (void)record;
-    (void)clock;
-    (void)n_rows;
-    (void)n_sequences;
-    return n_found;
-}
 
 static ruvllm_engine *open_guessing(const char *name, bool speculates)
 {

@@ -9,7 +9,7 @@ import { models, modules, OpenAI, Server } from "./server.mjs";
 
 const load = (path) => import(pathToFileURL(join(modules, path)));
 const { z } = await load("zod/index.js");
-const { zodFunction, zodResponseFormat } = await load("openai/helpers/zod.mjs");
+const { zodFunction, zodResponseFormat, zodResponsesFunction, zodTextFormat } = await load("openai/helpers/zod.mjs");
 
 let server, client;
 const ask = [{ role: "user", content: "What is the weather in Paris?" }];
@@ -151,5 +151,111 @@ describe("tools", () => {
         assert.match((await refusal(chat({ tools, tool_choice: { type: "function", function: { name: "x" } } }))).message, /no tool 'x'/);
         const unsupported = await refusal(client.chat.completions.create({ model: "text", messages: ask, tools }), 501);
         assert.match(unsupported.message, /template/);
+    });
+});
+
+describe("responses", () => {
+    const input = "What is the weather in Paris?";
+    const respond = (more = {}) => client.responses.create({ model: "chat", input, max_output_tokens: 200, temperature: 1, seed: 1, ...more });
+    const parameters = { type: "object", properties: { city: { type: "string", maxLength: 12 }, unit: { enum: ["C", "F"] } }, required: ["city", "unit"], additionalProperties: false };
+    const tools = [{ type: "function", name: "get_weather", description: "The weather of a city", parameters, strict: true }, { type: "function", name: "now", parameters: null, strict: false }];
+    const checkCall = (item) => {
+        const given = JSON.parse(item.arguments);
+        if (item.name === "now") assert.deepEqual(given, {});
+        else assert.ok(given.city.length <= 12 && ["C", "F"].includes(given.unit));
+        assert.match(item.call_id, /^call_\w{24}$/);
+        assert.match(item.id, /^fc_\w{24}$/);
+        assert.equal(item.status, "completed");
+    };
+    const calls = (reply) => reply.output.filter((item) => item.type === "function_call");
+
+    it("keep to a schema, and tell it back", async () => {
+        const schema = { type: "object", properties: { name: { type: "string", maxLength: 8 }, age: { type: "integer", minimum: 0, maximum: 99 } }, required: ["name", "age"], additionalProperties: false };
+        const reply = await respond({ text: { format: { type: "json_schema", name: "person", schema, strict: true } } });
+        const person = JSON.parse(reply.output_text);
+        assert.ok(person.name.length <= 8 && Number.isInteger(person.age));
+        assert.deepEqual(reply.text.format, { type: "json_schema", name: "person", schema, strict: true });
+        assert.deepEqual((await respond({ max_output_tokens: 1 })).text.format, { type: "text" });
+        const object = await respond({ text: { format: { type: "json_object" } }, max_output_tokens: 400 });
+        assert.ok(object.output_text.startsWith("{"));
+        assert.equal(object.text.format.type, "json_object");
+    });
+
+    it("round-trip a zod schema through the client's helper, streamed too", async () => {
+        const Person = z.object({ name: z.string().max(20), age: z.number().int().min(0).max(120), kind: z.enum(["a", "b"]), boss: z.object({ id: z.number().int() }).nullable() });
+        const wish = { model: "chat", input, temperature: 1, seed: 2, max_output_tokens: 400, text: { format: zodTextFormat(Person, "person") } };
+        Person.parse((await client.responses.parse(wish)).output_parsed);
+        const reply = await client.responses.stream(wish).finalResponse();
+        Person.parse(reply.output_parsed);
+    });
+
+    it("must call when told to, one or several", async () => {
+        const one = await respond({ tools, tool_choice: "required", parallel_tool_calls: false });
+        assert.equal(one.status, "completed");
+        assert.deepEqual(one.output.map((item) => item.type), ["function_call"]);
+        checkCall(one.output[0]);
+        assert.equal(one.output_text, "");
+        assert.deepEqual([one.tools.length, one.tool_choice, one.parallel_tool_calls], [2, "required", false]);
+        const named = await respond({ tools, tool_choice: { type: "function", name: "now" } });
+        assert.deepEqual(named.output.map((item) => [item.name, item.arguments]), [["now", "{}"]]);
+        assert.deepEqual(named.tool_choice, { type: "function", name: "now" });
+        let several = 0;
+        for (let seed = 0; seed < 2; seed++) {
+            const reply = await respond({ tools, tool_choice: "required", seed, max_output_tokens: 120 });
+            calls(reply).slice(0, reply.status === "incomplete" ? -1 : undefined).forEach(checkCall);
+            assert.equal(new Set(calls(reply).map((call) => call.call_id)).size, calls(reply).length);
+            several += calls(reply).length > 1;
+        }
+        assert.ok(several > 0, "no answer had two calls");
+    });
+
+    it("may call or talk when free to, and never call when told not to", async () => {
+        for (let seed = 0; seed < 2; seed++) {
+            const reply = await respond({ tools, seed, max_output_tokens: 40 });
+            assert.ok(reply.output.length > 0);
+            assert.ok(!reply.output_text.includes("<tool_call>"));
+        }
+        assert.deepEqual(calls(await respond({ tools, tool_choice: "none", max_output_tokens: 20 })), []);
+    });
+
+    it("stream calls as the client puts them together, the same as whole", async () => {
+        for (const seed of [5, 6]) {
+            const wish = { tools, tool_choice: "required", seed, max_output_tokens: 120 };
+            const events = [];
+            for await (const event of await respond({ ...wish, stream: true })) events.push(event);
+            assert.deepEqual(events.map((event) => event.sequence_number), events.map((_, i) => i));
+            const whole = await respond(wish), last = events.at(-1).response;
+            const plain = (reply) => reply.output.map(({ type, name, arguments: given, status }) => ({ type, name, given, status }));
+            assert.deepEqual(plain(last), plain(whole));
+            last.output.forEach((item, i) => {
+                const deltas = events.filter((event) => event.type === "response.function_call_arguments.delta" && event.output_index === i);
+                assert.equal(deltas.map((event) => event.delta).join(""), item.arguments);
+                assert.ok(deltas.every((event) => event.item_id === item.id));
+            });
+        }
+        const reply = await client.responses.stream({ model: "chat", input, tools, tool_choice: "required", parallel_tool_calls: false, temperature: 1, seed: 5, max_output_tokens: 200 }).finalResponse();
+        assert.equal(reply.output.length, 1);
+        checkCall(reply.output[0]);
+    });
+
+    it("go on from calls and results", async () => {
+        const Weather = zodResponsesFunction({ name: "get_weather", parameters: z.object({ city: z.string().max(12), unit: z.enum(["C", "F"]) }) });
+        const first = await client.responses.parse({ model: "chat", input, tools: [Weather], tool_choice: "required", parallel_tool_calls: false, temperature: 1, seed: 3, max_output_tokens: 100 });
+        assert.ok(["C", "F"].includes(first.output[0].parsed_arguments.unit));
+        const { parsed_arguments, ...call } = first.output[0];
+        const history = [{ role: "user", content: input }, call, { type: "function_call_output", call_id: call.call_id, output: "18 degrees" }];
+        const reply = await respond({ input: history, tools, max_output_tokens: 40 });
+        assert.ok(reply.usage.input_tokens > first.usage.input_tokens);
+        assert.ok(reply.output.length > 0);
+    });
+
+    it("name what is wrong", async () => {
+        const bad = await refusal(respond({ text: { format: { type: "json_schema", name: "s", schema: { not: {} } } } }));
+        assert.equal(bad.param, "text.format.schema");
+        assert.match(bad.message, /'not' is not supported/);
+        assert.equal((await refusal(respond({ tools: [{ type: "function", name: "f", parameters: { not: {} } }] }))).param, "tools");
+        assert.equal((await refusal(respond({ tools: [{ type: "web_search" }] }))).param, "tools[0].type");
+        assert.equal((await refusal(respond({ input: [{ type: "function_call_output", output: "x" }] }))).param, "input[0].call_id");
+        assert.equal((await refusal(client.responses.create({ model: "text", input, tools }), 501)).type !== undefined, true);
     });
 });

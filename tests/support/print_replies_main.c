@@ -64,7 +64,9 @@ static void print_texts(struct rv_buf *out)
 
 static void print_responses(struct rv_buf *out)
 {
-    static const char body[] = "{\"model\":\"m\",\"input\":\"x\",\"metadata\":{\"k\":\"v\"},\"user\":\"u\"}";
+    static const char body[] =
+        "{\"model\":\"m\",\"input\":\"x\",\"metadata\":{\"k\":\"v\"},\"user\":\"u\",\"text\":{\"format\":{\"type\":"
+        "\"json_schema\",\"name\":\"s\",\"schema\":{\"type\":\"object\"},\"strict\":true}}}";
     struct rv_api_response response = {.head = {.id = "resp_1", .created = 1, .model = "m"},
                                        .item_id = "msg_1",
                                        .text = "a",
@@ -88,6 +90,40 @@ static void print_responses(struct rv_buf *out)
     rv_api_error_http(&err, 429, NULL);
     rv_api_reply_response_failed_event(out, &response, &err);
     print_events("ResponseEvent", out);
+    rv_api_request_free(request);
+}
+
+/* One that says something and calls two tools, whole and as it comes. */
+static void print_calling_response(struct rv_buf *out)
+{
+    static const char body[] =
+        "{\"model\":\"m\",\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{\"type\":"
+        "\"object\"},\"strict\":true}],\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}";
+    static const struct rv_api_call calls[] = {{"call_1", "f", "{}", 2}, {"call_2", "f", "{\"a\":1}", 7}};
+    struct rv_api_response response = {.head = {.id = "resp_1", .created = 1, .model = "m"},
+                                       .item_id = "msg_1",
+                                       .text = "a",
+                                       .text_len = 1,
+                                       .usage = &usage,
+                                       .has_tools = true,
+                                       .calls = calls};
+    struct rv_api_request *request;
+    struct rv_api_error err;
+
+    if (rv_api_request_parse(RV_API_RESPONSE, body, strlen(body), &request, &err))
+        abort();
+    response.request = request;
+    rv_api_reply_response_begin_event(out, &response);
+    rv_api_reply_response_delta_event(out, &response, "a", 1, NULL);
+    for (response.n_calls = 1; response.n_calls <= 2; response.n_calls++) {
+        rv_api_reply_response_call_event(out, &response);
+        rv_api_reply_response_arguments_event(out, &response, "{", 1);
+    }
+    response.n_calls = 2;
+    rv_api_reply_response_end_event(out, &response);
+    print_events("ResponseEvent", out);
+    rv_api_reply_response(out, &response);
+    print("Response", out);
     rv_api_request_free(request);
 }
 
@@ -264,6 +300,7 @@ int main(int argc, char **argv)
     rv_buf_init(&out, 1 << 20);
     print_texts(&out);
     print_responses(&out);
+    print_calling_response(&out);
     print_lists(&out);
     print_adapters(&out);
     print_learning(&out);

@@ -405,6 +405,67 @@ static void the_events_of_a_response_build_it(void **state)
     rv_api_request_free(request);
 }
 
+/* Something is said, then two calls: each item begins when it is there, and ends before the next. */
+static void the_items_of_a_response_come_one_after_the_other(void **state)
+{
+    static const char *const types[] = {"created",
+                                        "in_progress",
+                                        "output_item.added",
+                                        "content_part.added",
+                                        "output_text.delta",
+                                        "output_text.done",
+                                        "content_part.done",
+                                        "output_item.done",
+                                        "output_item.added",
+                                        "function_call_arguments.delta",
+                                        "function_call_arguments.done",
+                                        "output_item.done",
+                                        "output_item.added",
+                                        "function_call_arguments.done",
+                                        "output_item.done",
+                                        "incomplete"};
+    const struct rv_api_call calls[] = {{"call_1", "f", "{}", 2}, {"call_2", "g", "", 0}};
+    struct rv_api_request *request = response_request();
+    struct rv_api_response r = {
+        .head = head, .item_id = "msg_1", .request = request, .text = "", .has_tools = true, .calls = calls};
+    yyjson_val *found[MAX_EVENTS];
+
+    (void)state;
+    rv_api_reply_response_begin_event(&out, &r);
+    r.text = "yes";
+    r.text_len = 3;
+    rv_api_reply_response_delta_event(&out, &r, "yes", 3, NULL);
+    r.n_calls = 1;
+    rv_api_reply_response_call_event(&out, &r);
+    rv_api_reply_response_arguments_event(&out, &r, "{}", 2);
+    r.n_calls = 2;
+    rv_api_reply_response_call_event(&out, &r);
+    rv_api_reply_response_arguments_event(&out, &r, "", 0);
+    r.usage = &usage;
+    r.stop_reason = RUVLLM_STOP_LENGTH;
+    rv_api_reply_response_end_event(&out, &r);
+    assert_int_equal(events(found), 16);
+    for (size_t i = 0; i < 16; i++) {
+        assert_string_equal(yyjson_get_str(at(found[i], "type")) + strlen("response."), types[i]);
+        assert_number(found[i], "sequence_number", (double)i);
+    }
+    assert_number(found[8], "output_index", 1);
+    assert_text(found[8], "item/status", "in_progress");
+    assert_text(found[8], "item/arguments", "");
+    assert_text(found[9], "item_id", "fc_1");
+    assert_text(found[9], "delta", "{}");
+    assert_text(found[11], "item/arguments", "{}");
+    assert_text(found[11], "item/status", "completed");
+    assert_number(found[12], "output_index", 2);
+    assert_text(found[14], "item/status", "incomplete");
+    assert_text(found[15], "response/output/0/content/0/text", "yes");
+    assert_text(found[15], "response/output/0/status", "completed");
+    assert_text(found[15], "response/output/1/call_id", "call_1");
+    assert_text(found[15], "response/output/2/name", "g");
+    assert_text(found[15], "response/output/2/status", "incomplete");
+    rv_api_request_free(request);
+}
+
 static void a_response_that_breaks_or_is_cut_says_so(void **state)
 {
     struct rv_api_request *request = response_request();
@@ -606,6 +667,7 @@ int main(void)
         CASE(completions_stream_text),
         CASE(a_response_tells_its_settings_back),
         CASE(the_events_of_a_response_build_it),
+        CASE(the_items_of_a_response_come_one_after_the_other),
         CASE(a_response_that_breaks_or_is_cut_says_so),
         CASE(embeddings_read_back_bit_for_bit),
         CASE(base64_is_little_endian_floats),

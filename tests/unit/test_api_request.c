@@ -218,7 +218,7 @@ static void responses_are_conversations(void **state)
     assert_int_equal(r->inputs[0].n_messages, 3);
     assert_string_equal(r->inputs[0].messages[1].content, "b");
     rv_api_request_free(r);
-    body_refused(RV_API_RESPONSE, "{\"model\":\"m\",\"input\":[{\"type\":\"function_call_output\"}]}", "input[0].type");
+    body_refused(RV_API_RESPONSE, "{\"model\":\"m\",\"input\":[{\"type\":\"reasoning\"}]}", "input[0].type");
     body_refused(RV_API_RESPONSE,
                  "{\"model\":\"m\",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}]}",
                  "input[0].content[0].type");
@@ -317,7 +317,6 @@ static void every_unsupported_field_is_named(void **state)
         {RV_API_RESPONSE, "previous_response_id", "\"r\""},
         {RV_API_RESPONSE, "prompt", "{}"},
         {RV_API_RESPONSE, "reasoning", "{}"},
-        {RV_API_RESPONSE, "tools", "[{}]"},
         {RV_API_RESPONSE, "truncation", "\"auto\""},
         {RV_API_RESPONSE, "include", "[\"file_search_call.results\"]"},
         {RV_API_RESPONSE, "max_tool_calls", "1"},

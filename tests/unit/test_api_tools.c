@@ -125,6 +125,110 @@ static void what_is_wrong_is_named(void **state)
                  "messages[0].tool_calls[0].function.arguments");
 }
 
+/* ---- responses ----------------------------------------------------------------------------------- */
+
+#define FLAT "{\"type\":\"function\",\"name\":\"f\",\"parameters\":{\"type\":\"object\"},\"strict\":true}"
+
+static struct rv_api_request *read_response(const char *input, const char *more)
+{
+    struct rv_api_request *request;
+    struct rv_api_error err;
+    char body[2048];
+
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"input\":%s%s}", input, more);
+    if (rv_api_request_parse(RV_API_RESPONSE, body, strlen(body), &request, &err))
+        fail_msg("%s: %s", body, err.message);
+    rv_api_request_check(request);
+    return request;
+}
+
+static void responses_say_the_same_in_other_words(void **state)
+{
+    struct rv_api_request *r = read_response("\"hi\"", ",\"instructions\":\"be brief\",\"tools\":[" FLAT "]");
+
+    (void)state;
+    assert_string_equal(r->params.tools, "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":"
+                                         "{\"type\":\"object\"},\"strict\":true}}]");
+    assert_string_equal(
+        r->conversation,
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"be brief\"},{\"role\":\"user\",\"content\":"
+        "\"hi\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":"
+        "\"object\"},\"strict\":true}}]}");
+    assert_string_equal(r->given_tools, "[" FLAT "]");
+    assert_null(r->given_tool_choice);
+    rv_api_request_free(r);
+    r = read_response("\"hi\"", ",\"tools\":[" FLAT "],\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}");
+    assert_string_equal(r->params.tool_name, "f");
+    assert_string_equal(r->given_tool_choice, "{\"type\":\"function\",\"name\":\"f\"}");
+    rv_api_request_free(r);
+    r = read_response("\"hi\"", ",\"tools\":[" FLAT "],\"tool_choice\":\"none\"");
+    assert_null(r->params.tools);
+    assert_null(r->conversation);
+    assert_non_null(r->given_tools);
+    rv_api_request_free(r);
+}
+
+/* Calls join the words before them, as one message of the assistant's. */
+static void items_become_messages(void **state)
+{
+    struct rv_api_request *r = read_response(
+        "[{\"role\":\"user\",\"content\":\"x\"},"
+        "{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"wait\"}]},"
+        "{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\","
+        "\"status\":\"completed\"},"
+        "{\"type\":\"function_call\",\"call_id\":\"c2\",\"name\":\"g\",\"arguments\":\"{}\"},"
+        "{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":\"18\"},"
+        "{\"type\":\"function_call_output\",\"call_id\":\"c2\",\"output\":[{\"type\":\"input_text\",\"text\":\"19\"}]},"
+        "{\"type\":\"function_call\",\"call_id\":\"c3\",\"name\":\"f\",\"arguments\":\"{}\"}]",
+        "");
+
+    (void)state;
+    assert_string_equal(
+        r->conversation,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"wait\",\"tool_"
+        "calls\":["
+        "{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"arguments\":{\"a\":1},\"name\":\"f\"}},"
+        "{\"id\":\"c2\",\"type\":\"function\",\"function\":{\"arguments\":{},\"name\":\"g\"}}]},"
+        "{\"role\":\"tool\",\"content\":\"18\",\"tool_call_id\":\"c1\"},"
+        "{\"role\":\"tool\",\"content\":\"19\",\"tool_call_id\":\"c2\"},"
+        "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c3\",\"type\":\"function\",\"function\":"
+        "{\"arguments\":{},\"name\":\"f\"}}]}]}");
+    assert_null(r->params.tools);
+    rv_api_request_free(r);
+}
+
+static void what_is_wrong_with_a_response_is_named(void **state)
+{
+    static const char *const items[][2] = {
+        {"{\"type\":\"function_call\"}", "input[0].call_id"},
+        {"{\"type\":\"function_call\",\"call_id\":\"c\"}", "input[0].name"},
+        {"{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\"}", "input[0].arguments"},
+        {"{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"[1]\"}", "input[0].arguments"},
+        {"{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\",\"x\":1}", "input[0].x"},
+        {"{\"type\":\"function_call_output\",\"call_id\":\"c\"}", "input[0].output"},
+        {"{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":[{\"type\":\"input_image\"}]}",
+         "input[0].output[0].type"},
+        {"{\"type\":\"reasoning\",\"summary\":[]}", "input[0].type"},
+        {"{\"role\":\"user\",\"content\":\"x\",\"call_id\":\"c\"}", "input[0].call_id"},
+    };
+    char body[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+        snprintf(body, sizeof(body), "{\"model\":\"m\",\"input\":[%s]}", items[i][0]);
+        body_refused(RV_API_RESPONSE, body, items[i][1]);
+    }
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[" TOOL "]", "tools[0].function");
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[{\"type\":\"web_search\"}]", "tools[0].type");
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[{\"type\":\"function\"}]", "tools[0].name");
+    body_refused_with(RV_API_RESPONSE, "\"tool_choice\":\"required\"", "tool_choice");
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[" FLAT "],\"tool_choice\":{\"type\":\"function\"}",
+                      "tool_choice.name");
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[" FLAT "],\"regex\":\"a\"", "tools");
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[" FLAT "],\"top_logprobs\":1", "top_logprobs");
+    body_refused_with(RV_API_RESPONSE, "\"tools\":[" FLAT "],\"session\":\"s\"", "session");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +236,9 @@ int main(void)
         cmocka_unit_test(calls_are_counted_not_cut),
         cmocka_unit_test(calls_and_results_are_handed_to_the_template),
         cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(responses_say_the_same_in_other_words),
+        cmocka_unit_test(items_become_messages),
+        cmocka_unit_test(what_is_wrong_with_a_response_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

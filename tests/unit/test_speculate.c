@@ -54,10 +54,38 @@ static struct rv_speculate_clock clock_of(double each)
 static struct rv_speculate_record record_of(int n_right, int n_wrong)
 {
     struct rv_speculate_record record = {0};
+    struct rv_speculate_clock others = {0};
 
     for (int i = 0; i < 50; i++)
-        rv_speculate_note_guesses(&record, n_right, n_right + n_wrong);
+        rv_speculate_note_guesses(&record, &others, n_right, n_right + n_wrong);
     return record;
+}
+
+static int32_t choose(struct rv_speculate_record *record, struct rv_speculate_clock *clock, int32_t n_rows,
+                      int32_t n_sequences, int32_t n_found)
+{
+    struct rv_speculate_offer offer = {.n_rows = n_rows, .n_sequences = n_sequences, .n_found = n_found};
+
+    return rv_speculate_choose(record, clock, &offer);
+}
+
+/* How often a sequence tries in n steps in which no guess ever holds, n_behind tokens behind a draft at first. */
+static int count_tries(struct rv_speculate_clock clock, int n, int n_behind)
+{
+    struct rv_speculate_record record = {0};
+    int n_tries = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct rv_speculate_offer offer = {
+            .n_rows = 1, .n_sequences = 1, .n_found = 8, .n_behind = n_behind + record.n_idle};
+
+        if (rv_speculate_choose(&record, &clock, &offer) == 0)
+            continue;
+        rv_speculate_note_guesses(&record, &clock, 0, 1);
+        n_tries++;
+        n_behind = 1;
+    }
+    return n_tries;
 }
 
 static void nothing_is_guessed_before_steps_were_timed(void **state)
@@ -66,11 +94,11 @@ static void nothing_is_guessed_before_steps_were_timed(void **state)
     struct rv_speculate_record record = {0};
 
     (void)state;
-    assert_int_equal(rv_speculate_choose(&record, &clock, 1, 1, 8), 0);
+    assert_int_equal(choose(&record, &clock, 1, 1, 8), 0);
     rv_speculate_note_step(&clock, 1, 10000);
-    assert_int_equal(rv_speculate_choose(&record, &clock, 1, 1, 8), 0);
+    assert_int_equal(choose(&record, &clock, 1, 1, 8), 0);
     rv_speculate_note_step(&clock, 1, 10000);
-    assert_int_equal(rv_speculate_choose(&record, &clock, 1, 1, 8), 8); // what more rows cost will be seen
+    assert_int_equal(choose(&record, &clock, 1, 1, 8), 8); // what more rows cost will be seen
 }
 
 static void good_guesses_on_a_machine_with_cheap_rows_are_many(void **state)
@@ -79,12 +107,12 @@ static void good_guesses_on_a_machine_with_cheap_rows_are_many(void **state)
     struct rv_speculate_record good = record_of(8, 0), bad = record_of(0, 1);
 
     (void)state;
-    assert_int_equal(rv_speculate_choose(&good, &cheap, 1, 1, 8), 8);
-    assert_int_equal(rv_speculate_choose(&good, &cheap, 1, 1, 3), 3);
-    assert_in_range(rv_speculate_choose(&good, &dear, 1, 1, 8), 1, 8);
-    assert_int_equal(rv_speculate_choose(&bad, &dear, 1, 1, 8), 0);
+    assert_int_equal(choose(&good, &cheap, 1, 1, 8), 8);
+    assert_int_equal(choose(&good, &cheap, 1, 1, 3), 3);
+    assert_in_range(choose(&good, &dear, 1, 1, 8), 1, 8);
+    assert_int_equal(choose(&bad, &dear, 1, 1, 8), 0);
     /* With sixteen in the step the same row brings as much, but takes it from sixteen. */
-    assert_int_equal(rv_speculate_choose(&bad, &cheap, 16, 16, 8), 0);
+    assert_int_equal(choose(&bad, &cheap, 16, 16, 8), 0);
 }
 
 static void who_gave_up_tries_again(void **state)
@@ -94,9 +122,66 @@ static void who_gave_up_tries_again(void **state)
     int n_tried = 0;
 
     (void)state;
+    for (int i = 0; i < 900; i++)
+        n_tried += choose(&record, &dear, 1, 1, 8);
+    assert_int_equal(n_tried, 10); // each lost 0.9 tokens
+    dear = clock_of(0.2);
     for (int i = 0; i < 320; i++)
-        n_tried += rv_speculate_choose(&record, &dear, 1, 1, 8);
-    assert_int_equal(n_tried, 10);
+        n_tried += choose(&record, &dear, 1, 1, 8);
+    assert_int_equal(n_tried, 20); // not sooner than after 32, though that loses less
+    assert_int_equal(choose(&record, &dear, 1, 1, 0), 0);
+}
+
+/* A draft model of half the size: a guess takes half a step, reading what it missed a hundredth for each token. */
+static void a_draft_that_is_never_right_is_let_be(void **state)
+{
+    struct rv_speculate_clock clock = clock_of(0.1), cheap = clock;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        rv_speculate_note_draft(&clock, 5000);
+    rv_speculate_note_catch_up(&clock, 3, 5000); // of so few that says nothing
+    assert_true(clock.catch_up_us == 0);
+    rv_speculate_note_catch_up(&clock, 500, 500 * 150);
+    assert_true(clock.catch_up_us > 149 && clock.catch_up_us < 151);
+    assert_true(clock.draft_us > 4999 && clock.draft_us < 5001);
+    assert_in_range(count_tries(clock, 1000, 1), 1, 4); // then it would lose more by reading than it may
+    rv_speculate_note_draft(&cheap, 100);
+    assert_in_range(count_tries(cheap, 1000, 1), 20, 45);
+}
+
+/* Short answers, one after the other: none lives for long, and yet one tries now and then. */
+static void what_was_given_up_for_all_is_tried_again_by_somebody(void **state)
+{
+    struct rv_speculate_clock clock = clock_of(0.5);
+    struct rv_speculate_record old = {0};
+    int n_tries = 0;
+
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        rv_speculate_note_guesses(&old, &clock, 0, 1);
+    for (int i = 0; i < 100; i++) {
+        struct rv_speculate_record record = {0};
+
+        for (int k = 0; k < 10; k++)
+            n_tries += choose(&record, &clock, 1, 1, 8);
+    }
+    assert_in_range(n_tries, 18, 20); // a thousand tokens, of which ten may be lost, half of one each time
+}
+
+static void what_others_came_to_is_believed_of_a_new_one(void **state)
+{
+    struct rv_speculate_clock clock = clock_of(0.3);
+    struct rv_speculate_record old = {0}, new = {0};
+
+    (void)state;
+    assert_true(choose(&new, &clock, 1, 1, 8) > 0);
+    for (int i = 0; i < 200; i++)
+        rv_speculate_note_guesses(&old, &clock, 0, 1);
+    assert_int_equal(choose(&new, &clock, 1, 1, 8), 0);
+    for (int i = 0; i < 2; i++) // and what it does itself soon counts for more
+        rv_speculate_note_guesses(&new, &clock, 4, 4);
+    assert_true(choose(&new, &clock, 1, 1, 8) > 1);
 }
 
 static void one_slow_step_does_not_count_for_much(void **state)
@@ -119,6 +204,9 @@ int main(void)
         cmocka_unit_test(nothing_is_guessed_before_steps_were_timed),
         cmocka_unit_test(good_guesses_on_a_machine_with_cheap_rows_are_many),
         cmocka_unit_test(who_gave_up_tries_again),
+        cmocka_unit_test(a_draft_that_is_never_right_is_let_be),
+        cmocka_unit_test(what_was_given_up_for_all_is_tried_again_by_somebody),
+        cmocka_unit_test(what_others_came_to_is_believed_of_a_new_one),
         cmocka_unit_test(one_slow_step_does_not_count_for_much),
     };
 

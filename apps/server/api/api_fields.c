@@ -26,6 +26,27 @@ void rv_api_fields_fail(struct rv_api_reader *reader, const char *path, const ch
     reader->failed = RUVLLM_INVALID;
 }
 
+char *rv_api_fields_json(struct rv_api_reader *reader, yyjson_val *value, const char *path, size_t max_len)
+{
+    size_t len = 0;
+    char *text, *kept = NULL;
+
+    if (reader->failed)
+        return NULL;
+    text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &len);
+    if (text && len > max_len)
+        rv_api_fields_fail(reader, path, "invalid_value", "'%s' has %zu bytes; at most %zu are supported", path, len,
+                           max_len);
+    else if (text)
+        kept = rv_api_fields_alloc(reader, len + 1, 1);
+    else
+        rv_api_fields_fail(reader, path, "invalid_value", "'%s' cannot be written as JSON", path);
+    if (kept)
+        memcpy(kept, text, len);
+    free(text); // its own allocator is libc's
+    return kept;
+}
+
 void *rv_api_fields_alloc(struct rv_api_reader *reader, size_t n, size_t size)
 {
     void *memory = reader->failed ? NULL : rv_arena_calloc(reader->arena, n, size);

@@ -77,6 +77,9 @@ void rv_api_fields_wrong(struct rv_api_reader *reader, yyjson_val *value, const 
 /* Zeroed memory that lives as long as the request; NULL is a failure that is set. */
 void *rv_api_fields_alloc(struct rv_api_reader *reader, size_t n, size_t size);
 
+/* The value as JSON text of at most max_len bytes, which lives as long as the request; NULL is a failure. */
+char *rv_api_fields_json(struct rv_api_reader *reader, yyjson_val *value, const char *path, size_t max_len);
+
 /*
  * Reads a body that is one small object: `read` takes what it wants into `out`, which keeps nothing of the body. For
  * requests whose words must outlive it there is api_request.h.

@@ -105,21 +105,22 @@ static const char *join_parts(struct rv_api_reader *reader, yyjson_val *parts, c
     return joined;
 }
 
-static const char *read_content(struct rv_api_fields *message, enum rv_api_dialect dialect)
+/* A string, or a list of parts. */
+static const char *read_text_field(struct rv_api_fields *message, const char *name, enum rv_api_dialect dialect)
 {
-    yyjson_val *content = rv_api_fields_value(message, "content");
+    yyjson_val *content = rv_api_fields_value(message, name);
     char path[RV_API_PATH_SIZE];
     const char *text = NULL;
     size_t n;
 
     if (!yyjson_is_arr(content)) {
-        rv_api_fields_require(message, "content");
-        rv_api_fields_string(message, "content", 0, SIZE_MAX, &text);
+        rv_api_fields_require(message, name);
+        rv_api_fields_string(message, name, 0, SIZE_MAX, &text);
         return text;
     }
-    if (!rv_api_fields_array(message, "content", 1, RV_API_MAX_PARTS, &n))
+    if (!rv_api_fields_array(message, name, 1, RV_API_MAX_PARTS, &n))
         return NULL;
-    snprintf(path, sizeof(path), "%s%s", message->path, "content");
+    snprintf(path, sizeof(path), "%s%s", message->path, name);
     return join_parts(message->reader, content, path, dialect);
 }
 
@@ -151,7 +152,9 @@ static void check_item_type(struct rv_api_fields *message, enum rv_api_dialect d
         return;
     snprintf(path, sizeof(path), "%s%s", message->path, "type");
     rv_api_fields_fail(message->reader, path, "unsupported_field",
-                       "'%s' is supported only as \"message\" in responses; leave it out", path);
+                       "'%s' is not supported; in responses it may be \"message\", \"function_call\" or "
+                       "\"function_call_output\", elsewhere leave it out",
+                       path);
 }
 
 /* Calls are an assistant's, and results answer one. */
@@ -174,6 +177,38 @@ static void check_tool_words(struct rv_api_fields *message, const char *role, si
     }
 }
 
+/* A call of a response before, or its result; false: it is neither. What is in a call is for api_tools.c. */
+static bool read_tool_item(struct rv_api_fields *item, struct ruvllm_message *out)
+{
+    static const struct rv_api_field call[] = {{.name = "name"}, {.name = "arguments"}, {.name = NULL}};
+    static const struct rv_api_field result[] = {{.name = "output"}, {.name = NULL}};
+    static const struct rv_api_field common[] = {
+        {.name = "type"},
+        {.name = "call_id"},
+        {.name = "id", .asks_nothing = rv_api_trivial_string, .only = "a string"},
+        {.name = "status", .asks_nothing = rv_api_trivial_string, .only = "a string"},
+        {.name = NULL},
+    };
+    bool is_call = yyjson_equals_str(rv_api_fields_value(item, "type"), "function_call");
+    const struct rv_api_field *const tables[] = {common, is_call ? call : result};
+    const char *text;
+
+    if (!is_call && !yyjson_equals_str(rv_api_fields_value(item, "type"), "function_call_output"))
+        return false;
+    rv_api_fields_only(item, tables, 2);
+    rv_api_fields_require(item, "call_id");
+    rv_api_fields_string(item, "call_id", 1, 128, &text);
+    if (is_call) {
+        rv_api_fields_require(item, "name");
+        rv_api_fields_string(item, "name", 1, 64, &text);
+        rv_api_fields_require(item, "arguments");
+        rv_api_fields_string(item, "arguments", 0, 64 << 10, &text);
+    }
+    out->role = is_call ? "assistant" : "tool";
+    out->content = is_call ? "" : read_text_field(item, "output", RV_API_DIALECT_RESPONSE);
+    return true;
+}
+
 static void read_message(struct rv_api_reader *reader, yyjson_val *value, const char *path, enum rv_api_dialect dialect,
                          struct ruvllm_message *out)
 {
@@ -184,6 +219,8 @@ static void read_message(struct rv_api_reader *reader, yyjson_val *value, const 
 
     if (!rv_api_fields_init(&message, reader, value, path))
         return;
+    if (dialect == RV_API_DIALECT_RESPONSE && read_tool_item(&message, out))
+        return;
     check_item_type(&message, dialect);
     out->role = read_role(&message, dialect);
     rv_api_fields_only(&message, tables, 2);
@@ -191,7 +228,7 @@ static void read_message(struct rv_api_reader *reader, yyjson_val *value, const 
     if (n_calls > 0 && !rv_api_fields_value(&message, "content")) // calls say enough
         out->content = "";
     else
-        out->content = read_content(&message, dialect);
+        out->content = read_text_field(&message, "content", dialect);
 }
 
 static void set_input(struct rv_api_reader *reader, struct rv_api_request *request, struct ruvllm_input input)

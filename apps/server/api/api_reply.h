@@ -125,17 +125,33 @@ struct rv_api_response {
     ruvllm_stop_reason stop_reason;         // when it is over
     const struct rv_api_usage *usage;       // when it is over
     int64_t sequence;                       // number of the next event; begins at 0
+
+    /* Where tools may be called: what it consists of comes to light as it goes, and so do its items in a stream. */
+    bool has_tools;
+    const struct rv_api_call *calls; // all of them so far
+    size_t n_calls;
+    bool is_said;    // the stream has an item for its text; without tools it always has
+    size_t n_closed; // calls of the stream that are complete
 };
 
 /* The finished response. */
 void rv_api_reply_response(struct rv_buf *out, const struct rv_api_response *response);
-/* response.created, response.in_progress, response.output_item.added, response.content_part.added. */
+/*
+ * response.created, response.in_progress; without tools also response.output_item.added, response.content_part.added,
+ * which otherwise come before the first text.
+ */
 void rv_api_reply_response_begin_event(struct rv_buf *out, struct rv_api_response *response);
 /* response.output_text.delta; `logprobs` are the piece's, or NULL. An empty piece adds nothing. */
 void rv_api_reply_response_delta_event(struct rv_buf *out, struct rv_api_response *response, const char *text,
                                        size_t text_len, const struct rv_api_logprobs *logprobs);
+/* A call has begun, which is the last of `calls`: ends what came before it; response.output_item.added. */
+void rv_api_reply_response_call_event(struct rv_buf *out, struct rv_api_response *response);
+/* response.function_call_arguments.delta, of the last of `calls`. */
+void rv_api_reply_response_arguments_event(struct rv_buf *out, struct rv_api_response *response, const char *text,
+                                           size_t text_len);
 /*
- * response.output_text.done, response.content_part.done, response.output_item.done, and response.completed, or
+ * response.output_text.done, response.content_part.done, response.output_item.done (of a last call
+ * response.function_call_arguments.done, response.output_item.done), and response.completed, or
  * response.incomplete when the answer was cut off by its length. Text, reason and usage are complete now.
  */
 void rv_api_reply_response_end_event(struct rv_buf *out, struct rv_api_response *response);

@@ -107,6 +107,11 @@ struct rv_api_request {
     bool with_special; // detokenize: special tokens are spelled out
     bool with_pieces;  // tokenize: the text of each token is wanted too
 
+    /* Responses: what is told back, as JSON; NULL: nothing was asked for. */
+    const char *text_format;
+    const char *given_tools;
+    const char *given_tool_choice;
+
     const char *instructions;           // responses; NULL: none. Already the first message of inputs[0]
     const struct rv_api_pair *metadata; // responses, chat
     size_t n_metadata;

@@ -4,6 +4,7 @@
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
 #include "server/api/api_shape.h"
+#include "server/api/api_tools.h"
 #include "server/api/api_trivial.h"
 
 enum { MAX_TOP_LOGPROBS = 20 };
@@ -59,9 +60,13 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {
-        response_fields,       rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-        rv_api_adapter_fields, rv_api_shape_fields,    rv_api_sampling_no_tools_fields};
+    static const struct rv_api_field *const tables[] = {response_fields,
+                                                        rv_api_sampling_fields,
+                                                        rv_api_sampling_serving_fields,
+                                                        rv_api_sampling_harmless_fields,
+                                                        rv_api_adapter_fields,
+                                                        rv_api_shape_fields,
+                                                        rv_api_tools_fields};
 
     rv_api_fields_only(body, tables, 7);
     rv_api_adapter_read(body, request);
@@ -73,4 +78,5 @@ void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *req
     rv_api_sampling_stream(body, request);
     read_logprobs(body, &request->params);
     rv_api_shape_read_text(body, request);
+    rv_api_tools_read_response(body, request);
 }

@@ -1,10 +1,11 @@
 /*
- * Replies of /v1/responses: one object with one message of one text, and the events that build it. Every event has the
- * number after the one before. Settings are told back as they were used.
+ * Replies of /v1/responses: one object with a message of one text, then calls of tools, and the events that build it.
+ * Every event has the number after the one before. Settings are told back as they were used.
  */
 #include "server/api/api_json.h"
 #include "server/api/api_logprobs.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum progress { IN_PROGRESS, COMPLETED, INCOMPLETE, FAILED };
@@ -41,6 +42,42 @@ static void add_item(struct rv_buf *out, const char *key, const struct rv_api_re
     rv_api_json_end(out, '}');
 }
 
+/* "fc_..." for a call "call_...". */
+static void add_call_id(struct rv_buf *out, const char *key, const struct rv_api_call *call)
+{
+    char id[RV_API_ID_SIZE];
+
+    snprintf(id, sizeof(id), "fc_%s", call->id + strlen("call_"));
+    rv_api_json_str(out, key, id);
+}
+
+static void add_call(struct rv_buf *out, const char *key, const struct rv_api_call *call, enum progress progress)
+{
+    rv_api_json_begin(out, key, '{');
+    add_call_id(out, "id", call);
+    rv_api_json_str(out, "type", "function_call");
+    rv_api_json_str(out, "status", progress_names[progress]);
+    rv_api_json_str(out, "call_id", call->id);
+    rv_api_json_str(out, "name", call->name);
+    rv_api_json_text(out, "arguments", call->arguments, progress == IN_PROGRESS ? 0 : call->arguments_len);
+    rv_api_json_end(out, '}');
+}
+
+/* Whether a message is among its items: what calls a tool need not say anything. */
+static bool has_message(const struct rv_api_response *r)
+{
+    return r->text_len > 0 || r->n_calls == 0;
+}
+
+/* What was cut off is its last item. */
+static void add_output(struct rv_buf *out, const struct rv_api_response *r, enum progress progress)
+{
+    if (has_message(r))
+        add_item(out, NULL, r, r->n_calls > 0 ? COMPLETED : progress);
+    for (size_t i = 0; i < r->n_calls; i++)
+        add_call(out, NULL, &r->calls[i], i + 1 < r->n_calls ? COMPLETED : progress);
+}
+
 static void add_usage(struct rv_buf *out, const struct rv_api_usage *usage)
 {
     if (!usage) {
@@ -60,6 +97,16 @@ static void add_usage(struct rv_buf *out, const struct rv_api_usage *usage)
     rv_api_json_end(out, '}');
 }
 
+static void add_tools(struct rv_buf *out, const struct rv_api_request *request)
+{
+    bool has_tools = request->given_tools != NULL;
+    const char *choice = request->given_tool_choice ? request->given_tool_choice : "\"auto\"";
+
+    rv_api_json_raw(out, "tools", has_tools ? request->given_tools : "[]");
+    rv_api_json_raw(out, "tool_choice", has_tools ? choice : "\"none\"");
+    rv_api_json_bool(out, "parallel_tool_calls", has_tools && !request->params.one_tool_call);
+}
+
 static void add_settings(struct rv_buf *out, const struct rv_api_request *request)
 {
     const struct ruvllm_generate_params *p = &request->params;
@@ -76,10 +123,10 @@ static void add_settings(struct rv_buf *out, const struct rv_api_request *reques
     for (size_t i = 0; i < request->n_metadata; i++)
         rv_api_json_str(out, request->metadata[i].key, request->metadata[i].value);
     rv_api_json_end(out, '}');
-    rv_api_json_raw(out, "text", "{\"format\":{\"type\":\"text\"}}");
-    rv_api_json_raw(out, "tools", "[]");
-    rv_api_json_str(out, "tool_choice", "none");
-    rv_api_json_bool(out, "parallel_tool_calls", false);
+    rv_api_json_begin(out, "text", '{');
+    rv_api_json_raw(out, "format", request->text_format ? request->text_format : "{\"type\":\"text\"}");
+    rv_api_json_end(out, '}');
+    add_tools(out, request);
     rv_api_json_bool(out, "store", false);
     rv_api_json_bool(out, "background", false);
     rv_api_json_null(out, "previous_response_id");
@@ -117,7 +164,7 @@ static void add_response(struct rv_buf *out, const char *key, const struct rv_ap
     rv_api_json_raw(out, "incomplete_details", progress == INCOMPLETE ? "{\"reason\":\"max_output_tokens\"}" : "null");
     rv_api_json_begin(out, "output", '[');
     if (progress == COMPLETED || progress == INCOMPLETE)
-        add_item(out, NULL, r, progress);
+        add_output(out, r, progress);
     rv_api_json_end(out, ']');
     add_settings(out, r->request);
     add_usage(out, progress == IN_PROGRESS || progress == FAILED ? NULL : r->usage);
@@ -161,7 +208,7 @@ static void add_item_event(struct rv_buf *out, struct rv_api_response *r, const 
     end_event(out);
 }
 
-/* Where a piece of text belongs: there is one message with one text. */
+/* Where a piece of text belongs: there is one message with one text, and it comes first. */
 static void add_place(struct rv_buf *out, const struct rv_api_response *r)
 {
     rv_api_json_str(out, "item_id", r->item_id);
@@ -178,12 +225,53 @@ static void add_part_event(struct rv_buf *out, struct rv_api_response *r, const 
     end_event(out);
 }
 
+static void open_message(struct rv_buf *out, struct rv_api_response *r)
+{
+    if (r->is_said)
+        return;
+    r->is_said = true;
+    add_item_event(out, r, "response.output_item.added", IN_PROGRESS);
+    add_part_event(out, r, "response.content_part.added", "", 0, NULL);
+}
+
+static void close_message(struct rv_buf *out, struct rv_api_response *r, enum progress progress)
+{
+    begin_event(out, r, "response.output_text.done");
+    add_place(out, r);
+    rv_api_json_text(out, "text", r->text, r->text_len);
+    rv_api_logprobs_rows(out, "logprobs", r->logprobs);
+    end_event(out);
+    add_part_event(out, r, "response.content_part.done", r->text, r->text_len, r->logprobs);
+    add_item_event(out, r, "response.output_item.done", progress);
+}
+
+static void begin_call_event(struct rv_buf *out, struct rv_api_response *r, const char *type, size_t i_call)
+{
+    begin_event(out, r, type);
+    rv_api_json_int(out, "output_index", (int64_t)(i_call + r->is_said));
+}
+
+static void close_call(struct rv_buf *out, struct rv_api_response *r, enum progress progress)
+{
+    const struct rv_api_call *call = &r->calls[r->n_closed];
+
+    begin_call_event(out, r, "response.function_call_arguments.done", r->n_closed);
+    add_call_id(out, "item_id", call);
+    rv_api_json_str(out, "name", call->name);
+    rv_api_json_text(out, "arguments", call->arguments, call->arguments_len);
+    end_event(out);
+    begin_call_event(out, r, "response.output_item.done", r->n_closed);
+    add_call(out, "item", call, progress);
+    end_event(out);
+    r->n_closed++;
+}
+
 void rv_api_reply_response_begin_event(struct rv_buf *out, struct rv_api_response *response)
 {
     add_response_event(out, response, "response.created", IN_PROGRESS, NULL);
     add_response_event(out, response, "response.in_progress", IN_PROGRESS, NULL);
-    add_item_event(out, response, "response.output_item.added", IN_PROGRESS);
-    add_part_event(out, response, "response.content_part.added", "", 0, NULL);
+    if (!response->has_tools)
+        open_message(out, response);
 }
 
 void rv_api_reply_response_delta_event(struct rv_buf *out, struct rv_api_response *response, const char *text,
@@ -191,10 +279,35 @@ void rv_api_reply_response_delta_event(struct rv_buf *out, struct rv_api_respons
 {
     if (text_len == 0 && (!logprobs || logprobs->n_rows == 0))
         return;
+    open_message(out, response);
     begin_event(out, response, "response.output_text.delta");
     add_place(out, response);
     rv_api_json_text(out, "delta", text, text_len);
     rv_api_logprobs_rows(out, "logprobs", logprobs);
+    end_event(out);
+}
+
+void rv_api_reply_response_call_event(struct rv_buf *out, struct rv_api_response *response)
+{
+    struct rv_api_response *r = response;
+
+    if (r->n_calls > 1)
+        close_call(out, r, COMPLETED);
+    else if (r->is_said)
+        close_message(out, r, COMPLETED);
+    begin_call_event(out, r, "response.output_item.added", r->n_calls - 1);
+    add_call(out, "item", &r->calls[r->n_calls - 1], IN_PROGRESS);
+    end_event(out);
+}
+
+void rv_api_reply_response_arguments_event(struct rv_buf *out, struct rv_api_response *response, const char *text,
+                                           size_t text_len)
+{
+    if (text_len == 0)
+        return;
+    begin_call_event(out, response, "response.function_call_arguments.delta", response->n_calls - 1);
+    add_call_id(out, "item_id", &response->calls[response->n_calls - 1]);
+    rv_api_json_text(out, "delta", text, text_len);
     end_event(out);
 }
 
@@ -203,13 +316,13 @@ void rv_api_reply_response_end_event(struct rv_buf *out, struct rv_api_response 
     struct rv_api_response *r = response;
     enum progress progress = outcome(r);
 
-    begin_event(out, r, "response.output_text.done");
-    add_place(out, r);
-    rv_api_json_text(out, "text", r->text, r->text_len);
-    rv_api_logprobs_rows(out, "logprobs", r->logprobs);
-    end_event(out);
-    add_part_event(out, r, "response.content_part.done", r->text, r->text_len, r->logprobs);
-    add_item_event(out, r, "response.output_item.done", progress);
+    if (r->n_calls > 0) {
+        close_call(out, r, progress);
+    } else {
+        if (r->has_tools)
+            open_message(out, r);
+        close_message(out, r, progress);
+    }
     add_response_event(out, r, progress == COMPLETED ? "response.completed" : "response.incomplete", progress, NULL);
 }
 

@@ -3,11 +3,12 @@
 
 #include "server/api/api_trivial.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { MAX_SHAPE = 64 << 10, MAX_NAME = 64, MAX_DESCRIPTION = 4096 };
+enum {
+    MAX_SHAPE = 64 << 10,
+    MAX_NAME = 64,
+    MAX_DESCRIPTION = 4096,
+    MAX_FORMAT = 2 * MAX_SHAPE // a schema with its name and description
+};
 
 const struct rv_api_field rv_api_shape_fields[] = {{.name = "grammar"}, {.name = "regex"}, {.name = NULL}};
 
@@ -21,25 +22,6 @@ static bool claim(struct rv_api_reader *reader, struct rv_api_request *request, 
         return false;
     request->shape_param = path;
     return true;
-}
-
-/* The schema's text, in the request's own memory. */
-static const char *write_schema(struct rv_api_reader *reader, yyjson_val *schema, const char *path)
-{
-    size_t len = 0;
-    char *text = yyjson_val_write(schema, YYJSON_WRITE_NOFLAG, &len), *kept = NULL;
-
-    if (text && len > MAX_SHAPE)
-        rv_api_fields_fail(reader, path, "invalid_value", "'%s' has %zu bytes; at most %d are supported", path, len,
-                           MAX_SHAPE);
-    else if (text)
-        kept = rv_api_fields_alloc(reader, len + 1, 1);
-    else
-        rv_api_fields_fail(reader, path, "invalid_value", "'%s' cannot be written as JSON", path);
-    if (kept)
-        memcpy(kept, text, len);
-    free(text); // its own allocator is libc's
-    return kept;
 }
 
 /* {"name", "description", "schema", "strict"}, wherever they stand. Without "schema" any object will do. */
@@ -56,7 +38,7 @@ static void read_schema(struct rv_api_fields *fields, struct rv_api_request *req
     if (!claim(fields->reader, request, path))
         return;
     if (schema)
-        request->params.json_schema = write_schema(fields->reader, schema, path);
+        request->params.json_schema = rv_api_fields_json(fields->reader, schema, path, MAX_SHAPE);
     else
         request->params.json_object = true;
 }
@@ -126,8 +108,10 @@ void rv_api_shape_read_text(struct rv_api_fields *body, struct rv_api_request *r
 
     if (rv_api_fields_object(body, "text", &text)) {
         rv_api_fields_only(&text, tables, 1);
-        if (rv_api_fields_object(&text, "format", &format))
+        if (rv_api_fields_object(&text, "format", &format)) {
             read_format(&format, true, request);
+            request->text_format = rv_api_fields_json(body->reader, format.object, "text.format", MAX_FORMAT);
+        }
     }
     read_ours(body, request);
 }
