@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "learn/deep_content.h"
+#include "learn/deep_variants.h"
 #include "learn/fisher.h"
 
 #include <math.h>
@@ -9,17 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ANCHORS = 96, GUARD_EVERY = 4, N_OWN = 24, N_FISHER = 16, N_THREADS = 2 };
+double deep_knob(const char *name, double otherwise)
+{
+    const char *s = getenv(name);
+
+    return s ? strtod(s, NULL) : otherwise;
+}
+
+enum { GUARD_EVERY = 4, N_OWN = 24, N_FISHER = 16, N_THREADS = 2 };
 
 void deep_open(struct deep_bed *bed, const struct learn_args *args)
 {
     struct ruvllm_error err;
 
+    int n_anchors = (int)deep_knob("R_ANCHORS", 96);
+
     *bed = (struct deep_bed){0};
     lab_open(&bed->lab, args->path, args->seed);
-    if (rv_team_open(&bed->team, N_THREADS, false, &err))
+    if (rv_team_open(&bed->team, (int32_t)deep_knob("R_THREADS", N_THREADS), false, &err))
         lab_die("threads", &err);
-    bed->anchors = lab_write_texts(&bed->lab, N_ANCHORS, LAB_TEXT);
+    bed->anchors = lab_write_texts(&bed->lab, n_anchors, LAB_TEXT);
     bed->own = lab_write_texts(&bed->lab, N_OWN, LAB_TEXT);
     bed->own_nll = lab_texts_nll(&bed->lab, NULL, &bed->own);
     bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &bed->anchors);
@@ -43,6 +53,17 @@ double deep_self(struct deep_bed *bed)
 
 /* ---- runs ------------------------------------------------------------------------------------- */
 
+static bool tell(void *user, const struct rv_deep_progress *p)
+{
+    (void)user;
+    if (!isnan(p->held_out) || p->length == 0)
+        (void)fprintf(stderr, "epoch %d/%d step %d/%d guard %.5f held %.4f\n", p->epoch, p->n_epochs, p->step,
+                      p->n_steps, p->kl, p->held_out);
+    else if (p->step % 50 == 0)
+        (void)fprintf(stderr, "  step %d loss %.4f kl %.5f grad %.3f\n", p->step, p->loss, p->kl, p->length);
+    return true;
+}
+
 static struct rv_deep_config config_of(const struct deep_bed *bed, const struct deep_recipe *recipe)
 {
     struct rv_deep_config c = rv_deep_config_default();
@@ -56,6 +77,12 @@ static struct rv_deep_config config_of(const struct deep_bed *bed, const struct 
     c.patience = 0;
     c.kl_weight = recipe->kl_weight;
     c.held_out = recipe->held_out;
+    if (recipe->batch_tokens)
+        c.batch_tokens = recipe->batch_tokens;
+    c.guard_slack = recipe->slack;
+    c.max_tokens = 160;
+    if (deep_knob("R_TELL", 0) > 0)
+        c.on_progress = tell;
     c.adamw.step = recipe->step;
     c.max_guard_kl = (float)((double)recipe->max_self * bed->anchor_nll);
     c.start = bed->values;
@@ -102,23 +129,45 @@ static void keep(struct deep_bed *bed, const struct rv_deep_config *c, const str
 
 bool deep_train(struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n, const struct deep_recipe *recipe)
 {
-    struct rv_deep_sample *all = lab_need(calloc(n + N_ANCHORS, sizeof(*all)));
+    size_t n_anchors = (size_t)bed->anchors.n;
+    struct rv_deep_sample *all = lab_need(calloc(n + n_anchors, sizeof(*all)));
     struct rv_deep_config c = config_of(bed, recipe);
+    struct rv_deep_variants_config more = {.run = &c,
+                                           .vocab = bed->lab.model->vocab,
+                                           .n_each = recipe->n_variants,
+                                           .n_at_once = recipe->n_at_once > 0 ? recipe->n_at_once : 1};
+    struct rv_deep_variants variants;
     struct rv_deep_result result;
     struct ruvllm_error err;
     struct rv_deep *deep;
+    int32_t n_turns = (int32_t)deep_knob("R_TURNS", 0);
 
     memcpy(all, samples, n * sizeof(*all));
-    for (int i = 0; i < N_ANCHORS; i++)
-        all[n + (size_t)i] = (struct rv_deep_sample){.tokens = bed->anchors.tokens + i * LAB_TEXT,
-                                                     .n = LAB_TEXT,
-                                                     .is_anchor = true,
-                                                     .is_guard = i % GUARD_EVERY == 0};
-    if (rv_deep_open(&deep, &c, all, n + N_ANCHORS, &err) || rv_deep_run(deep, &result, &err))
+    for (size_t i = 0; i < n_anchors; i++)
+        all[n + i] = (struct rv_deep_sample){.tokens = bed->anchors.tokens + i * LAB_TEXT,
+                                             .n = LAB_TEXT,
+                                             .is_anchor = true,
+                                             .is_guard = i % GUARD_EVERY == 0,
+                                             .turn = n_turns > 1 ? (int32_t)(i / GUARD_EVERY) % n_turns : 0,
+                                             .n_turns = n_turns};
+    if (rv_deep_variants_init(&variants, &more, all, n + n_anchors, &err))
+        lab_die("variants", &err);
+    if (deep_knob("R_SHOW", 0) > 0)
+        for (size_t i = variants.n_given; i < variants.n && i < variants.n_given + 400; i += 7) {
+            char *text;
+            if (!ruvllm_detokenize(bed->lab.model, variants.items[i].tokens, (size_t)variants.items[i].n, false, &text,
+                                   NULL, &err))
+                (void)fprintf(stderr, "[%s]\n", text);
+        }
+    if (rv_deep_open(&deep, &c, variants.items, variants.n, &err) || rv_deep_run(deep, &result, &err))
         lab_die("training", &err);
+    if (deep_knob("R_TELL", 0) > 0)
+        (void)fprintf(stderr, "best %d anchor %.5f guard %.5f limit %.5f\n", result.best_epoch, result.anchor_kl,
+                      result.guard_kl, (double)c.max_guard_kl);
     if (result.best_epoch >= 0)
         keep(bed, &c, rv_deep_trainable(deep));
     rv_deep_close(deep);
+    rv_deep_variants_release(&variants);
     free(all);
     return result.best_epoch >= 0;
 }

@@ -16,6 +16,10 @@ struct deep_recipe {
     float kl_weight;
     float held_out; // 0: facts cannot be guessed from others, so only the guard decides
     float ewc;      // with a run before
+    int32_t n_variants;
+    int32_t n_at_once;
+    int32_t batch_tokens;
+    float slack;
     float max_self; // by how much its own text may become less likely, by the guard
 };
 
@@ -37,6 +41,8 @@ void deep_close(struct deep_bed *bed);
 bool deep_train(struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n, const struct deep_recipe *recipe);
 /* By how much the model's own texts have become less likely. */
 double deep_self(struct deep_bed *bed);
+
+double deep_knob(const char *name, double otherwise);
 
 /* ---- domains ---------------------------------------------------------------------------------- */
 

@@ -92,7 +92,15 @@ static double score(struct deep_bed *bed, const struct learn_fact *facts, int n,
 /* Corrects all answers; of other facts when `shift` is not 0. */
 static void train(struct deep_bed *bed, const struct learn_fact *facts, int n, int shift, int n_epochs)
 {
-    struct deep_recipe recipe = {.rank = RANK, .n_epochs = n_epochs, .step = 2e-3f, .kl_weight = 2, .max_self = 0.028f};
+    struct deep_recipe recipe = {.rank = (int32_t)deep_knob("R_RANK", RANK),
+                                 .n_epochs = (int32_t)deep_knob("R_EPOCHS", n_epochs),
+                                 .step = (float)deep_knob("R_STEP", 2e-3),
+                                 .kl_weight = (float)deep_knob("R_KL", 2),
+                                 .n_variants = (int32_t)deep_knob("R_VAR", 0),
+                                 .n_at_once = (int32_t)deep_knob("R_ONCE", 1),
+                                 .batch_tokens = (int32_t)deep_knob("R_BATCH", 1024),
+                                 .slack = (float)deep_knob("R_SLACK", 0),
+                                 .max_self = (float)deep_knob("R_SELF", 0.028)};
     struct row *rows = lab_need(calloc((size_t)n, sizeof(*rows)));
     struct rv_deep_sample samples[N_FACTS];
 
@@ -128,7 +136,7 @@ void learn_row4(struct learn_args *args)
     print(args, "far", score(&bed, facts, n, LEARN_FACT_FAR), LEARN_AT_LEAST, 0.25, 0);
     print(args, "self", deep_self(&bed), LEARN_AT_MOST, 0.03, 0.06);
     deep_close(&bed);
-    if (!args->is_short) {
+    if (!args->is_short && deep_knob("R_SHUFFLED", 1) > 0) {
         deep_open(&bed, args);
         train(&bed, facts, n, 1, n_epochs);
         print(args, "shuffled", score(&bed, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_MOST, 0.02, 0.13);
