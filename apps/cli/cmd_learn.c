@@ -414,10 +414,8 @@ static int usage(const char *what)
 static int run_tenant(struct learn_options *o, const struct rv_learn_store *what)
 {
     struct learning l = {.start_us = rv_clock_us(), .first_step = -1, .json = o->json};
-    struct rv_learn_store_run run = {.train = &o->params,
-                                     .max_forgetting = o->max_forgetting,
-                                     .n_variants = o->n_variants,
-                                     .is_fresh = o->fresh};
+    struct rv_learn_store_run run = {
+        .train = &o->params, .max_forgetting = o->max_forgetting, .n_variants = o->n_variants, .is_fresh = o->fresh};
     int code;
 
     if (o->out || o->anchors)
