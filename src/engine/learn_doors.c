@@ -112,7 +112,7 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.n_keys = sum.n_keys;
     ours.is_paused = sum.is_paused;
     ours.anchor_kl = sum.anchor_kl;
-    ours.kl_budget = RV_TICK_BUDGET;
+    ours.kl_budget = sum.kl_budget;
     ours.n_ticks = sum.n_ticks;
     ours.n_paused = sum.n_paused;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);

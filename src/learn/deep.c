@@ -13,7 +13,9 @@
 #include <string.h>
 
 /* How far anchors' weight goes in one epoch and in all, and where the guard is to come to, as a share of its limit. */
-static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.8;
+static const double KL_UP = 2, KL_DOWN = 0.7, KL_DAMP = 0.5, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.9;
+/* After what share of the epochs the limit holds without slack. */
+static const double GUARD_TIGHT = 0.75;
 
 struct rv_deep {
     struct rv_deep_config config; // kl_weight times the state's scale
@@ -199,14 +201,24 @@ static void set_kl_scale(struct rv_deep *d, double scale)
     d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
 }
 
-/* Anchors weigh more while the guard is moved too far, and less again when there is room. */
+/* Where the guard is to be after this epoch. Facts are learned with room; what they cost is then taken back. */
+static double guard_aim(const struct rv_deep *d)
+{
+    double left = fmax(0, 1 - (d->state.epoch + 1.0) / (GUARD_TIGHT * d->config.n_epochs));
+
+    return GUARD_AIM * (double)d->config.max_guard_kl * (1 + (double)d->config.guard_slack * left);
+}
+
+/*
+ * Anchors weigh more while the guard is moved too far, and less again when there is room. By less than it is too far:
+ * the values follow with a delay, and a weight that grows all the while drives out what was learned.
+ */
 static void adapt(struct rv_deep *d, double guard_kl)
 {
-    double left = 1 - (d->state.epoch + 1.0) / d->config.n_epochs;
-    double limit = (double)d->config.max_guard_kl * (1 + (double)d->config.guard_slack * left);
+    double aim = guard_aim(d);
 
-    if (limit > 0 && isfinite(guard_kl))
-        set_kl_scale(d, d->state.kl_scale * fmin(fmax(guard_kl / (GUARD_AIM * limit), KL_DOWN), KL_UP));
+    if (aim > 0 && isfinite(guard_kl))
+        set_kl_scale(d, d->state.kl_scale * fmin(fmax(pow(guard_kl / aim, KL_DAMP), KL_DOWN), KL_UP));
 }
 
 /* After an epoch: is this the best so far, and is there hope for better? */

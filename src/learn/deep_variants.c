@@ -57,12 +57,13 @@ static bool has_newline(const struct maker *m, int32_t token)
     return piece.len > 0 && memchr(piece.data, '\n', piece.len) != NULL;
 }
 
-/* After a space; scripts that have none have a word a token. */
+/* After a space, and with a sign: what is behind it can go alone. Scripts without spaces have a word a token. */
 static bool begins_word(const struct maker *m, int32_t token)
 {
     struct rv_str piece = rv_vocab_piece(m->config->vocab, token, false);
+    unsigned char first = piece.len > 0 ? (unsigned char)piece.data[0] : 'x';
 
-    return piece.len > 0 && (piece.data[0] == ' ' || piece.data[0] == '\n' || (unsigned char)piece.data[0] >= 0xE2);
+    return first >= 0xE2 || strchr(" \n\t.,;:!?'\"()-", first) != NULL;
 }
 
 static bool ends_sentence(const struct maker *m, int32_t token)

@@ -55,15 +55,20 @@ struct sum {
     int32_t n_found;
     float *a; // pairs found, in 32 bits
     float *b;
+    float *first; // a b to begin with
+    float *row;   // scratch
 };
 
-/* b = M a', with a' = C^-1 a: the raising direction is against the gradient. */
+/*
+ * b = M a', with a' = C^-1 a: the raising direction is against the gradient. Begins where to_right ended, whose last
+ * rows are still in the processor's cache.
+ */
 static void to_left(const struct sum *s, const float *a, float *b)
 {
     const struct rv_head_rows *r = s->rows;
 
     memset(b, 0, s->n_dims * sizeof(*b));
-    for (size_t t = 0; t < r->n; t++) {
+    for (size_t t = r->n; t-- > 0;) {
         float c;
 
         if (r->weights[t] == 0)
@@ -78,16 +83,16 @@ static void to_right(const struct sum *s, const float *b, float *a)
 {
     const struct rv_head_rows *r = s->rows;
 
-    memset(a, 0, s->n_dims * sizeof(*a));
+    memset(s->row, 0, s->n_dims * sizeof(*s->row));
     for (size_t t = 0; t < r->n; t++) {
         float c;
 
         if (r->weights[t] == 0)
             continue;
         c = r->weights[t] * s->ops->dot_bf16(b, r->gradients + t * s->n_dims, s->n_dims);
-        s->ops->add_bf16(a, r->states + t * s->n_dims, -c, s->n_dims);
+        s->ops->add_bf16(s->row, r->states + t * s->n_dims, -c, s->n_dims);
     }
-    rv_whitening_apply(s->whitening, a);
+    rv_whitening_apply(s->whitening, s->row, a);
 }
 
 /* Takes out of b what lies along the pairs before. */
@@ -118,9 +123,7 @@ static bool find_pair(struct sum *s)
     float *a = s->a + (size_t)s->n_found * s->n_dims;
     float *b = s->b + (size_t)s->n_found * s->n_dims;
 
-    memset(b, 0, s->n_dims * sizeof(*b));
-    for (size_t t = 0; t < s->rows->n; t++)
-        s->ops->add_bf16(b, s->rows->gradients + t * s->n_dims, -s->rows->weights[t], s->n_dims);
+    memcpy(b, s->first, s->n_dims * sizeof(*b));
     for (int i = 0; i < ITERATIONS; i++) {
         if (i > 0)
             to_left(s, a, b);
@@ -185,13 +188,18 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
                     .ops = rv_vec_best(),
                     .n_dims = n,
                     .a = scratch,
-                    .b = scratch + RV_HEAD_ADAPTER_STEP_RANK * n};
+                    .b = scratch + RV_HEAD_ADAPTER_STEP_RANK * n,
+                    .first = scratch + 2 * RV_HEAD_ADAPTER_STEP_RANK * n,
+                    .row = scratch + (2 * RV_HEAD_ADAPTER_STEP_RANK + 1) * n};
     double length, side, total = 0;
     struct effect effect;
 
     step->n_pairs = 0;
     step->kl = 0;
     step->gain = 0;
+    memset(s.first, 0, n * sizeof(*s.first));
+    for (size_t t = rows->n; t-- > 0;) // so that what comes next finds the first rows in the cache
+        s.ops->add_bf16(s.first, rows->gradients + t * n, -rows->weights[t], n);
     while (s.n_found < n_pairs && find_pair(&s))
         ;
     effect = measure(&s);

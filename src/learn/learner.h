@@ -74,6 +74,7 @@ struct rv_learner_summary {
     int64_t n_keys;
     bool is_paused;
     double anchor_kl;
+    double kl_budget;
     int64_t n_ticks;
     int32_t n_paused;
 };

@@ -1,8 +1,9 @@
 /*
  * Three parties meet at `lock`. Callers put a ticket in the queue and sleep on it; the ticket and the events are
  * theirs, on their stacks, which stay as they are because they sleep. The writer takes what waits, up to a batch, and
- * writes it without the lock; then it marks the tickets and wakes their owners. The tidier sleeps until enough was
- * written, and does what the engine wants done behind the writer's back.
+ * writes it without the lock; then it marks the tickets and wakes their owners. A caller who finds nobody writing does
+ * it himself: on a busy machine, waking the writer and being woken by it may take longer than the disk. The tidier
+ * sleeps until enough was written, and does what the engine wants done behind the writer's back.
  *
  * With a spool, the order of a tenant's events is kept: while anything waits in the spool, what is new goes there too.
  */
@@ -39,7 +40,7 @@ struct ticket {
 };
 
 struct rv_event_writer {
-    struct rv_store_db *db; // the writer's, as spool, batch and retry_us
+    struct rv_store_db *db; // of whoever is_busy, as spool, batch and retry_us
     struct rv_event_spool *spool;
     struct rv_store_event *batch[BATCH];
     int64_t retry_us;            // when to try to empty the spool
@@ -54,6 +55,7 @@ struct rv_event_writer {
     struct ticket **last;  // where the next one goes
     size_t n_waiting;
     size_t n_untidy; // bytes written since the tidier looked
+    bool is_busy;    // somebody writes, without the lock
     bool is_over;
     struct rv_event_writer_stats stats;
 };
@@ -182,9 +184,15 @@ static void empty_spool(struct rv_event_writer *w)
 /* With the lock held: until somebody comes, the end, or the time to look at the spool. */
 static void wait_for_work(struct rv_event_writer *w)
 {
-    bool has_spooled = w->spool && rv_event_spool_n(w->spool);
-    struct timespec until = {.tv_sec = w->retry_us / 1000000, .tv_nsec = w->retry_us % 1000000 * 1000};
+    struct timespec until;
+    bool has_spooled;
 
+    if (w->is_busy) { // a caller, who wakes us when there is more
+        pthread_cond_wait(&w->wake, &w->lock);
+        return;
+    }
+    has_spooled = w->spool && rv_event_spool_n(w->spool);
+    until = (struct timespec){.tv_sec = w->retry_us / 1000000, .tv_nsec = w->retry_us % 1000000 * 1000};
     if (w->first || w->is_over || (has_spooled && rv_clock_us() >= w->retry_us))
         return;
     if (has_spooled)
@@ -193,23 +201,33 @@ static void wait_for_work(struct rv_event_writer *w)
         pthread_cond_wait(&w->wake, &w->lock);
 }
 
+/* With the lock held, which is released while it works, and is_busy set: writes what waits, up to a batch. */
+static void write_waiting(struct rv_event_writer *w)
+{
+    struct ticket *tickets = take(w);
+
+    if (!tickets)
+        return;
+    pthread_mutex_unlock(&w->lock);
+    write_tickets(w, tickets);
+    pthread_mutex_lock(&w->lock);
+    w->stats.n_in_spool = w->spool ? rv_event_spool_n(w->spool) : 0;
+    tell_owners(w, tickets);
+}
+
 static void *write_events(void *arg)
 {
     struct rv_event_writer *w = arg;
-    struct ticket *tickets;
 
     pthread_mutex_lock(&w->lock);
     while (w->first || !w->is_over) {
         wait_for_work(w);
-        empty_spool(w);
-        tickets = take(w);
-        if (!tickets)
+        if (w->is_busy)
             continue;
-        pthread_mutex_unlock(&w->lock);
-        write_tickets(w, tickets);
-        pthread_mutex_lock(&w->lock);
-        w->stats.n_in_spool = w->spool ? rv_event_spool_n(w->spool) : 0;
-        tell_owners(w, tickets);
+        w->is_busy = true;
+        empty_spool(w);
+        write_waiting(w);
+        w->is_busy = false;
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -348,7 +366,13 @@ ruvllm_status rv_event_writer_write(struct rv_event_writer *w, struct rv_store_e
         w->n_waiting++;
         *w->last = &t;
         w->last = &t.next;
-        pthread_cond_signal(&w->wake);
+        if (!w->is_busy && w->first == &t) {
+            w->is_busy = true;
+            write_waiting(w);
+            w->is_busy = false;
+        }
+        if (w->first || w->stats.n_in_spool > 0)
+            pthread_cond_signal(&w->wake);
         while (!t.is_done)
             pthread_cond_wait(&t.done, &w->lock);
         rc = t.rc;

@@ -138,15 +138,14 @@ static void what_is_asked_and_answered_stays(void **state)
     for (size_t i = 0; i < N_QUESTIONS * N_EACH; i++) {
         const struct rv_deep_sample *s = &v.items[v.n_given + i];
         size_t of = i / N_EACH;
-        char *text = text_of(s->tokens, s->n), end[64], clause[64];
+        char *text = text_of(s->tokens, s->n), end[64];
         int32_t n_answer = 0;
 
         for (int32_t t = 0; t < s->n; t++)
             n_answer += s->weights[t] == 1.0f;
         snprintf(end, sizeof(end), " is called%s", answers[of]);
-        snprintf(clause, sizeof(clause), "%s'", names[of]);
         assert_true(strlen(text) > strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0);
-        assert_non_null(strstr(text, clause));
+        assert_non_null(strstr(text, names[of]));
         assert_true(s->tokens[0] == rv_vocab_bos(f.vocab.vocab) && s->n <= MAX);
         assert_true(n_answer > 0 && s->weights[s->n - n_answer] == 1.0f && s->weights[s->n - n_answer - 1] == 0.0f);
         assert_true(s->episode == 10 + (int32_t)of && s->n_turns == N_EACH / 2 && s->turn == (int32_t)i % (N_EACH / 2));
