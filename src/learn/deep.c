@@ -13,9 +13,13 @@
 #include <string.h>
 
 /* How far anchors' weight goes in one epoch and in all, and where the guard is to come to, as a share of its limit. */
-static const double KL_UP = 2, KL_DOWN = 0.7, KL_DAMP = 0.5, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.9;
+static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.9;
+/* So many epochs are enough to follow what the guard says at once. With more, each follows it by less. */
+static const double KL_EPOCHS = 20;
 /* After what share of the epochs the limit holds without slack. */
-static const double GUARD_TIGHT = 0.75;
+static const double GUARD_TIGHT = 0.5;
+/* How far values that are beyond the limit at last are taken back, at most, and how much further than must be. */
+static const double LEAST_SHARE = 0.5, SHARE_SPARE = 0.99;
 
 struct rv_deep {
     struct rv_deep_config config; // kl_weight times the state's scale
@@ -23,7 +27,8 @@ struct rv_deep {
     struct rv_deep_batch batch;
     struct rv_trainable trainable;
     struct rv_adamw adamw;
-    float *best;   // as many as the pairs have numbers
+    float *first;  // values the run began with, as many as the pairs have numbers
+    float *best;   // likewise
     size_t *order; // training samples of the epoch; from n_train on those that are held out, then the guard
     size_t n_now;  // training samples of the epoch
     size_t n_train;
@@ -210,25 +215,58 @@ static double guard_aim(const struct rv_deep *d)
 }
 
 /*
- * Anchors weigh more while the guard is moved too far, and less again when there is room. By less than it is too far:
- * the values follow with a delay, and a weight that grows all the while drives out what was learned.
+ * Anchors weigh more while the guard is moved too far, and less again when there is room. In long runs by less an
+ * epoch: values follow with a delay, and a weight that grows all the while drives out what was learned.
  */
 static void adapt(struct rv_deep *d, double guard_kl)
 {
-    double aim = guard_aim(d);
+    double aim = guard_aim(d), follow = fmin(1, KL_EPOCHS / d->config.n_epochs);
 
     if (aim > 0 && isfinite(guard_kl))
-        set_kl_scale(d, d->state.kl_scale * fmin(fmax(pow(guard_kl / aim, KL_DAMP), KL_DOWN), KL_UP));
+        set_kl_scale(d, d->state.kl_scale * pow(fmin(fmax(guard_kl / aim, KL_DOWN), KL_UP), follow));
+}
+
+/* Some of the way back to the first values. Without any that is B to 0, as far as the product then goes. */
+static void scale_back(struct rv_deep *d, float by)
+{
+    for (size_t i = 0; i < d->trainable.n; i++)
+        if (d->config.start || d->first[i] == 0.0f)
+            d->trainable.values[i] = d->first[i] + by * (d->trainable.values[i] - d->first[i]);
+}
+
+/*
+ * At the end, values that move the guard too far are taken back towards the first ones, as far as must be: divergence
+ * goes with the square of the way, and what was learned well is still the likeliest a little before its place.
+ */
+static ruvllm_status take_back(struct rv_deep *d, double *guard_kl, struct ruvllm_error *err)
+{
+    double limit = (double)d->config.max_guard_kl, share = 1;
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (limit <= 0 || d->state.epoch + 1 < d->config.n_epochs)
+        return RUVLLM_OK;
+    while (!rc && *guard_kl > limit) {
+        float by = (float)(SHARE_SPARE * sqrt(limit / *guard_kl));
+
+        share *= (double)by;
+        if (share < LEAST_SHARE)
+            break;
+        scale_back(d, by);
+        rc = measure_guard(d, guard_kl, err);
+    }
+    return rc;
 }
 
 /* After an epoch: is this the best so far, and is there hope for better? */
 static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_error *err)
 {
     struct rv_deep_progress p = {0};
-    ruvllm_status rc = measure(d, &d->trainable, &p.held_out, err);
+    ruvllm_status rc = measure_guard(d, &p.kl, err);
 
     if (!rc)
-        rc = measure_guard(d, &p.kl, err);
+        rc = take_back(d, &p.kl, err);
+    if (!rc)
+        rc = measure(d, &d->trainable, &p.held_out, err);
     if (rc)
         return rc;
     if (is_better(d, &p)) {
@@ -492,11 +530,13 @@ static ruvllm_status allocate(struct rv_deep *d, struct ruvllm_error *err)
     d->order = rv_calloc(d->batch.n_samples, sizeof(*d->order));
     d->is_apart = rv_calloc(d->batch.n_samples, sizeof(*d->is_apart));
     d->best = rv_calloc(n, sizeof(*d->best));
-    if (!d->order || !d->is_apart || !d->best)
+    d->first = rv_calloc(n, sizeof(*d->first));
+    if (!d->order || !d->is_apart || !d->best || !d->first)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run of %zu samples", d->batch.n_samples);
     if (d->config.start)
         memcpy(d->trainable.values, d->config.start, n * sizeof(*d->best));
     memcpy(d->best, d->trainable.values, n * sizeof(*d->best));
+    memcpy(d->first, d->trainable.values, n * sizeof(*d->first));
     return RUVLLM_OK;
 }
 
@@ -560,6 +600,7 @@ void rv_deep_close(struct rv_deep *deep)
     rv_free(deep->order);
     rv_free(deep->is_apart);
     rv_free(deep->best);
+    rv_free(deep->first);
     rv_adamw_release(&deep->adamw);
     rv_trainable_release(&deep->trainable);
     rv_free(deep);

@@ -329,6 +329,58 @@ static void what_moves_the_guard_too_far_is_no_result(void **state)
     c.max_guard_kl = (float)(loose.guard_kl / 1000);
     tight = train(&c, N_SAMPLES + N_ANCHORS, NULL);
     assert_true(tight.best_epoch == -1 && tight.held_out_after == tight.held_out_before && tight.guard_kl == 0);
+    c.n_epochs = 1;
+    c.max_guard_kl = 0;
+    loose = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    c.max_guard_kl = (float)(loose.guard_kl / 2); // little enough to go back by
+    tight = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    print_message("the guard moved by %.4f, allowed %.4f: %.4f, held out %.3f -> %.3f\n", loose.guard_kl,
+                  (double)c.max_guard_kl, tight.guard_kl, tight.held_out_before, tight.held_out_after);
+    assert_true(tight.best_epoch == 0 && tight.held_out_after < tight.held_out_before);
+    assert_true(tight.guard_kl <= (double)c.max_guard_kl && tight.guard_kl > 0.6 * (double)c.max_guard_kl);
+    for (int i = 0; i < N_ANCHORS; i++)
+        f.samples[N_SAMPLES + i].is_guard = false;
+}
+
+struct scales {
+    double guard[16];
+    int n;
+};
+
+static bool keep_guard(void *user, const struct rv_deep_progress *p)
+{
+    struct scales *s = user;
+
+    if (p->length == 0 && s->n < 16)
+        s->guard[s->n++] = p->kl;
+    return true;
+}
+
+/* With slack the guard is moved further at first, and no further at the end. */
+static void slack_is_taken_back(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct scales with = {.n = 0}, without = {.n = 0};
+    struct rv_deep_result result;
+
+    (void)state;
+    for (int i = 0; i < N_ANCHORS; i += 2)
+        f.samples[N_SAMPLES + i].is_guard = true;
+    c.n_epochs = 8;
+    c.patience = 0;
+    c.kl_weight = 4;
+    c.max_guard_kl = 0.06f;
+    c.on_progress = keep_guard;
+    c.user = &without;
+    result = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    c.guard_slack = 4;
+    c.user = &with;
+    result = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    for (int i = 0; i < 8; i++)
+        print_message("%.4f %.4f\n", without.guard[i], with.guard[i]);
+    assert_true(with.n == 8 && without.n == 8);
+    assert_true(with.guard[2] > 1.1 * without.guard[2]);
+    assert_true(result.best_epoch > 3 && result.guard_kl <= (double)c.max_guard_kl);
     for (int i = 0; i < N_ANCHORS; i++)
         f.samples[N_SAMPLES + i].is_guard = false;
 }
@@ -503,6 +555,7 @@ int main(void)
         cmocka_unit_test(a_preferred_answer_wins_over_the_rejected_one),
         cmocka_unit_test(votes_by_kto_move_both_ways_and_then_stop),
         cmocka_unit_test(what_moves_the_guard_too_far_is_no_result),
+        cmocka_unit_test(slack_is_taken_back),
         cmocka_unit_test(a_run_can_begin_where_another_ended),
         cmocka_unit_test(samples_that_take_turns_are_seen_in_theirs),
         cmocka_unit_test(turns_of_what_is_held_out_are_not_measured),
