@@ -10,27 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-double deep_knob(const char *name, double otherwise)
-{
-    const char *s = getenv(name);
+enum { GUARD_EVERY = 4, GUARD_BEFORE = 128, N_OWN = 24, N_FISHER = 16, MAX_SAMPLE = 160, LARGE_DIMS = 128 };
 
-    return s ? strtod(s, NULL) : otherwise;
-}
-
-enum { GUARD_EVERY = 4, N_OWN = 24, N_FISHER = 16 };
-
-void deep_open(struct deep_bed *bed, const struct learn_args *args)
+void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_anchors, int32_t n_anchors_if_large)
 {
     struct ruvllm_error err;
-
-    int n_anchors = (int)deep_knob("R_ANCHORS", 96);
 
     *bed = (struct deep_bed){0};
     lab_open(&bed->lab, args->path, args->seed);
     /* One thread: seeds and models run beside each other instead. */
     if (rv_team_open(&bed->team, 1, false, &err))
         lab_die("threads", &err);
-    bed->anchors = lab_write_texts(&bed->lab, n_anchors, LAB_TEXT);
+    bed->anchors = lab_write_texts(&bed->lab, deep_is_large(bed) ? n_anchors_if_large : n_anchors, LAB_TEXT);
     bed->own = lab_write_texts(&bed->lab, N_OWN, LAB_TEXT);
     bed->own_nll = lab_texts_nll(&bed->lab, NULL, &bed->own);
     bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &bed->anchors);
@@ -49,7 +40,7 @@ void deep_close(struct deep_bed *bed)
 
 bool deep_is_large(const struct deep_bed *bed)
 {
-    return bed->lab.n_dims > 128;
+    return bed->lab.n_dims > LARGE_DIMS;
 }
 
 double deep_self(struct deep_bed *bed)
@@ -58,17 +49,6 @@ double deep_self(struct deep_bed *bed)
 }
 
 /* ---- runs ------------------------------------------------------------------------------------- */
-
-static bool tell(void *user, const struct rv_deep_progress *p)
-{
-    (void)user;
-    if (!isnan(p->held_out) || p->length == 0)
-        (void)fprintf(stderr, "epoch %d/%d step %d/%d guard %.5f held %.4f\n", p->epoch, p->n_epochs, p->step,
-                      p->n_steps, p->kl, p->held_out);
-    else if (p->step % 50 == 0)
-        (void)fprintf(stderr, "  step %d loss %.4f kl %.5f grad %.3f\n", p->step, p->loss, p->kl, p->length);
-    return true;
-}
 
 static struct rv_deep_config config_of(const struct deep_bed *bed, const struct deep_recipe *recipe)
 {
@@ -83,12 +63,9 @@ static struct rv_deep_config config_of(const struct deep_bed *bed, const struct 
     c.patience = 0;
     c.kl_weight = recipe->kl_weight;
     c.held_out = recipe->held_out;
-    if (recipe->batch_tokens)
+    c.max_tokens = MAX_SAMPLE;
+    if (recipe->batch_tokens > 0)
         c.batch_tokens = recipe->batch_tokens;
-    c.guard_slack = recipe->slack;
-    c.max_tokens = 160;
-    if (deep_knob("R_TELL", 0) > 0)
-        c.on_progress = tell;
     c.adamw.step = recipe->step;
     c.max_guard_kl = (float)((double)recipe->max_self * bed->anchor_nll);
     c.start = bed->values;
@@ -133,43 +110,40 @@ static void keep(struct deep_bed *bed, const struct rv_deep_config *c, const str
     memcpy(bed->values, trainable->values, trainable->n * sizeof(*bed->values));
 }
 
+/* The samples, and anchors behind them. */
+static struct rv_deep_sample *list(const struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n,
+                                   int32_t n_turns)
+{
+    struct rv_deep_sample *all = lab_need(calloc(n + (size_t)bed->anchors.n, sizeof(*all)));
+
+    memcpy(all, samples, n * sizeof(*all));
+    for (int32_t i = 0; i < bed->anchors.n; i++)
+        all[n + (size_t)i] = (struct rv_deep_sample){
+            .tokens = bed->anchors.tokens + i * LAB_TEXT,
+            .n = LAB_TEXT,
+            .is_anchor = true,
+            .is_guard = i % GUARD_EVERY == 0 && i<GUARD_BEFORE, .turn = n_turns> 1 ? i % n_turns : 0,
+            .n_turns = n_turns};
+    return all;
+}
+
 bool deep_train(struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n, const struct deep_recipe *recipe)
 {
-    size_t n_anchors = (size_t)bed->anchors.n;
-    struct rv_deep_sample *all = lab_need(calloc(n + n_anchors, sizeof(*all)));
+    struct rv_deep_sample *all = list(bed, samples, n, recipe->n_turns);
     struct rv_deep_config c = config_of(bed, recipe);
     struct rv_deep_variants_config more = {.run = &c,
                                            .vocab = bed->lab.model->vocab,
-                                           .n_each = recipe->n_variants,
-                                           .n_at_once = recipe->n_at_once > 0 ? recipe->n_at_once : 1};
+                                           .n_each = recipe->n_variants * recipe->n_epochs,
+                                           .n_at_once = recipe->n_variants > 0 ? recipe->n_variants : 1};
     struct rv_deep_variants variants;
     struct rv_deep_result result;
     struct ruvllm_error err;
     struct rv_deep *deep;
-    int32_t n_turns = (int32_t)deep_knob("R_TURNS", 0);
 
-    memcpy(all, samples, n * sizeof(*all));
-    for (size_t i = 0; i < n_anchors; i++)
-        all[n + i] = (struct rv_deep_sample){.tokens = bed->anchors.tokens + i * LAB_TEXT,
-                                             .n = LAB_TEXT,
-                                             .is_anchor = true,
-                                             .is_guard = i % GUARD_EVERY == 0,
-                                             .turn = n_turns > 1 ? (int32_t)(i / GUARD_EVERY) % n_turns : 0,
-                                             .n_turns = n_turns};
-    if (rv_deep_variants_init(&variants, &more, all, n + n_anchors, &err))
+    if (rv_deep_variants_init(&variants, &more, all, n + (size_t)bed->anchors.n, &err))
         lab_die("variants", &err);
-    if (deep_knob("R_SHOW", 0) > 0)
-        for (size_t i = variants.n_given; i < variants.n && i < variants.n_given + 400; i += 7) {
-            char *text;
-            if (!ruvllm_detokenize(bed->lab.model, variants.items[i].tokens, (size_t)variants.items[i].n, false, &text,
-                                   NULL, &err))
-                (void)fprintf(stderr, "[%s]\n", text);
-        }
     if (rv_deep_open(&deep, &c, variants.items, variants.n, &err) || rv_deep_run(deep, &result, &err))
         lab_die("training", &err);
-    if (deep_knob("R_TELL", 0) > 0)
-        (void)fprintf(stderr, "best %d anchor %.5f guard %.5f limit %.5f\n", result.best_epoch, result.anchor_kl,
-                      result.guard_kl, (double)c.max_guard_kl);
     if (result.best_epoch >= 0)
         keep(bed, &c, rv_deep_trainable(deep));
     rv_deep_close(deep);

@@ -16,7 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_EVENTS = 4, GUARD_EVERY = 4, N_FISHER_TEXTS = 16, MAX_AT_ONCE = 16, MAX_TURNS = 16 };
+enum {
+    LEAST_EVENTS = 4,
+    GUARD_EVERY = 4,
+    MAX_GUARD = 24,
+    ANCHORS_AT_ONCE = 48,
+    N_FISHER_TEXTS = 16,
+    MAX_AT_ONCE = 16,
+    MAX_TURNS = 16
+};
 
 /* How much of the Fisher matrix of runs before counts: EWC++'s running mean (arXiv 1801.10112). */
 static const float FISHER_KEEP = 0.5f;
@@ -70,10 +78,10 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
     return rv_own_texts_get(&r->own, r->engine, c->store, c->model, err);
 }
 
-/* Events, and the own texts as anchors, every fourth of them as guard. */
+/* Events, and the own texts as anchors: every fourth of them guards, up to a number; of the others some an epoch. */
 static ruvllm_status list_samples(struct deep_run *r, struct ruvllm_error *err)
 {
-    int32_t length = r->own.length;
+    int32_t length = r->own.length, n_guard = (r->own.n + GUARD_EVERY - 1) / GUARD_EVERY, n_turns;
 
     r->n_samples = r->events.n + (size_t)r->own.n;
     r->samples = rv_calloc(r->n_samples, sizeof(*r->samples));
@@ -82,12 +90,15 @@ static ruvllm_status list_samples(struct deep_run *r, struct ruvllm_error *err)
     memcpy(r->samples, r->events.items, r->events.n * sizeof(*r->samples));
     if (length > r->params->train->max_tokens)
         length = r->params->train->max_tokens;
+    n_guard = n_guard < MAX_GUARD ? n_guard : MAX_GUARD;
+    n_turns = (r->own.n - n_guard) / ANCHORS_AT_ONCE;
     for (int32_t i = 0; i < r->own.n; i++)
-        r->samples[r->events.n + (size_t)i] =
-            (struct rv_deep_sample){.tokens = r->own.tokens + (size_t)i * (size_t)r->own.length,
-                                    .n = length,
-                                    .is_anchor = true,
-                                    .is_guard = i % GUARD_EVERY == 0};
+        r->samples[r->events.n + (size_t)i] = (struct rv_deep_sample){
+            .tokens = r->own.tokens + (size_t)i * (size_t)r->own.length,
+            .n = length,
+            .is_anchor = true,
+            .is_guard = i % GUARD_EVERY == 0 && i<n_guard * GUARD_EVERY, .turn = n_turns> 1 ? i % n_turns : 0,
+            .n_turns = n_turns > 1 ? n_turns : 0};
     for (size_t i = 0; i < r->events.n; i++)
         for (int32_t t = 1; t < r->samples[i].n; t++)
             r->report->train.n_tokens += r->samples[i].weights[t] != 0.0f;

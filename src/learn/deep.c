@@ -17,7 +17,7 @@ static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6
 /* So many epochs are enough to follow what the guard says at once. With more, each follows it by less. */
 static const double KL_EPOCHS = 20;
 /* After what share of the epochs the limit holds without slack. */
-static const double GUARD_TIGHT = 0.5;
+static const double GUARD_TIGHT = 0.6;
 /* How far values that are beyond the limit at last are taken back, at most, and how much further than must be. */
 static const double LEAST_SHARE = 0.5, SHARE_SPARE = 0.99;
 
@@ -49,6 +49,7 @@ struct rv_deep_config rv_deep_config_default(void)
                                    .patience = 2,
                                    .held_out = 0.1f,
                                    .kl_weight = 0.3f,
+                                   .guard_slack = 4,
                                    .beta = 0.1f,
                                    .preference_weight = 1,
                                    .adamw = rv_adamw_config_default(),

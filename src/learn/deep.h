@@ -66,17 +66,17 @@ struct rv_deep_config {
     float kl_weight;  // of an anchor's token against a training token
     /*
      * Nats a token: values that move the guard further are no result, and where an epoch's do, anchors weigh more in
-     * the next. 0: no limit.
+     * the next. Those of the last epoch are first taken back towards the first ones, by no more than half. 0: no limit.
      */
     float max_guard_kl;
-    float guard_slack; // by so many times more than the limit the guard may be moved at first, less and less to the end
-    bool has_kto;      // votes are judged as a whole instead of token by token
-    float beta;        // of DPO and KTO
-    float preference_weight;      // of what is judged as a whole against the rest
-    const float *start;           // first values, as many as the pairs have numbers; NULL: A by seed, B 0
-    float ewc;                    // with the two below: ewc / 2 * sum of fisher (value - center)^2
-    const float *fisher;          // as many as the pairs have numbers; NULL: none
-    const float *center;          // NULL: 0 everywhere
+    float guard_slack;       // by so many times the limit more the guard may be moved at first, less and less; then not
+    bool has_kto;            // votes are judged as a whole instead of token by token
+    float beta;              // of DPO and KTO
+    float preference_weight; // of what is judged as a whole against the rest
+    const float *start;      // first values, as many as the pairs have numbers; NULL: A by seed, B 0
+    float ewc;               // with the two below: ewc / 2 * sum of fisher (value - center)^2
+    const float *fisher;     // as many as the pairs have numbers; NULL: none
+    const float *center;     // NULL: 0 everywhere
     struct rv_adamw_config adamw; // its n_steps is filled in
     uint64_t seed;
     int32_t context; // as rv_backward_config has them

@@ -370,6 +370,7 @@ static void slack_is_taken_back(void **state)
     c.patience = 0;
     c.kl_weight = 4;
     c.max_guard_kl = 0.06f;
+    c.guard_slack = 0;
     c.on_progress = keep_guard;
     c.user = &without;
     result = train(&c, N_SAMPLES + N_ANCHORS, NULL);
