@@ -197,8 +197,7 @@ static const struct rv_option tenant_options[] = {
      .type = RV_OPTION_INT,
      .max = 16,
      .offset = offsetof(struct learn_options, n_variants),
-     .help = "Other ways to ask for each correction, in an epoch: behind other sentences, with words left out; 0: none "
-             "(default 1)"},
+     .help = "In how many other ways each correction is asked in an epoch; 0 asks it as it was (default 1)"},
     {.name = "fresh",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct learn_options, fresh),
