@@ -3,7 +3,9 @@
  * size n_dims x n_dims is made; each iteration reads the rows twice.
  *
  * Its length: for a token drawn from p, the expectation of (g . dh)^2 is the variance of the logits' change, which is
- * twice the KL divergence as far as second order goes. So the rows themselves say how long the step may be.
+ * twice the KL divergence as far as second order goes. So the rows themselves say how long the step may be. But rows
+ * that were certain of their tokens say nothing of what it does elsewhere: no step changes its own states by more than
+ * a share of what states are long.
  */
 #include "learn/head_adapter.h"
 
@@ -13,6 +15,8 @@
 
 #include <math.h>
 #include <string.h>
+
+static const double MAX_CHANGE = 0.05; // of a state's length; votes on ordinary answers come to 0.01 to 0.045
 
 enum { ITERATIONS = 2, MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK };
 
@@ -140,8 +144,9 @@ static bool find_pair(struct sum *s)
 
 /* What the pairs found do to the rows: the mean of what is gained, by the rows' weights, and the mean KL divergence. */
 struct effect {
-    double gain; // to first order, for weights whose mean size is 1
-    double kl;   // half the mean of (g . B A h)^2, over gradients g of tokens as they are drawn
+    double gain;   // to first order, for weights whose mean size is 1
+    double kl;     // half the mean of (g . B A h)^2, over gradients g of tokens as they are drawn
+    double square; // the mean of |B A h|^2
 };
 
 static struct effect measure(const struct sum *s)
@@ -156,6 +161,7 @@ static struct effect measure(const struct sum *s)
             const float *b = s->b + (size_t)i * s->n_dims;
             float inner = s->ops->dot_bf16(s->a + (size_t)i * s->n_dims, s->rows->states + t * s->n_dims, s->n_dims);
 
+            e.square += (double)inner * (double)inner; // the b are of length 1, and at right angles
             change += (double)(inner * s->ops->dot_bf16(b, s->rows->probes + t * s->n_dims, s->n_dims));
             gain -= (double)(inner * s->ops->dot_bf16(b, s->rows->gradients + t * s->n_dims, s->n_dims));
         }
@@ -165,6 +171,7 @@ static struct effect measure(const struct sum *s)
     }
     e.gain = size > 0 ? e.gain / size : 0;
     e.kl = s->rows->n ? e.kl / (double)s->rows->n : 0;
+    e.square = s->rows->n ? e.square / (double)s->rows->n : 0;
     return e;
 }
 
@@ -172,10 +179,12 @@ static struct effect measure(const struct sum *s)
  * How far to go: as far as is allowed. But who raises tokens gains less and less on the way, most of all when they were
  * the likeliest already, and loses beyond gain / (2 kl).
  */
-static double length_of(const struct effect *e, double target_kl, bool raises)
+static double length_of(const struct effect *e, double target_kl, bool raises, double mean_square)
 {
     double allowed = sqrt(target_kl / e->kl), useful = e->gain / (2 * e->kl);
+    double farthest = MAX_CHANGE * sqrt(mean_square / e->square);
 
+    allowed = farthest < allowed ? farthest : allowed;
     return raises && useful < allowed ? useful : allowed;
 }
 
@@ -207,7 +216,7 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
         total += (double)rows->weights[t];
     if (!(effect.kl > 0) || !isfinite(effect.kl))
         return;
-    length = length_of(&effect, target_kl, total > 0);
+    length = length_of(&effect, target_kl, total > 0, rv_whitening_mean_square(whitening));
     if (!(length > 0))
         return;
     side = sqrt(length); // half of it on either side

@@ -140,6 +140,11 @@ static float size_of_rest(const struct rv_whitening *w)
     return w->ridge / (float)RIDGE / (w->rest + w->ridge);
 }
 
+double rv_whitening_mean_square(const struct rv_whitening *whitening)
+{
+    return (double)whitening->ridge / RIDGE * whitening->n_dims;
+}
+
 /* A direction is read once: what is added along it does not change what lies along the others. */
 void rv_whitening_apply(const struct rv_whitening *whitening, const float *row, float *out)
 {

@@ -27,6 +27,8 @@ RV_CHECKED ruvllm_status rv_whitening_init(struct rv_whitening *out, const float
                                            struct ruvllm_error *err);
 void rv_whitening_release(struct rv_whitening *whitening);
 
+/* The mean squared length of ordinary states. */
+double rv_whitening_mean_square(const struct rv_whitening *whitening);
 /* out = row C^-1, with C normed to a mean variance of 1, so that ordinary directions keep their size. */
 void rv_whitening_apply(const struct rv_whitening *whitening, const float *row, float *out);
 /*
