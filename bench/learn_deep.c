@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "learn/deep_content.h"
+#include "learn/deep_variants.h"
 #include "learn/fisher.h"
 
 #include <math.h>
@@ -9,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ANCHORS = 96, GUARD_EVERY = 4, N_OWN = 24, N_FISHER = 16 };
+enum { GUARD_EVERY = 4, GUARD_BEFORE = 128, N_OWN = 24, N_FISHER = 16, MAX_SAMPLE = 160, LARGE_DIMS = 128 };
 
-void deep_open(struct deep_bed *bed, const struct learn_args *args)
+void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_anchors, int32_t n_anchors_if_large)
 {
     struct ruvllm_error err;
 
@@ -20,7 +21,7 @@ void deep_open(struct deep_bed *bed, const struct learn_args *args)
     /* One thread: seeds and models run beside each other instead. */
     if (rv_team_open(&bed->team, 1, false, &err))
         lab_die("threads", &err);
-    bed->anchors = lab_write_texts(&bed->lab, N_ANCHORS, LAB_TEXT);
+    bed->anchors = lab_write_texts(&bed->lab, deep_is_large(bed) ? n_anchors_if_large : n_anchors, LAB_TEXT);
     bed->own = lab_write_texts(&bed->lab, N_OWN, LAB_TEXT);
     bed->own_nll = lab_texts_nll(&bed->lab, NULL, &bed->own);
     bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &bed->anchors);
@@ -39,7 +40,7 @@ void deep_close(struct deep_bed *bed)
 
 bool deep_is_large(const struct deep_bed *bed)
 {
-    return bed->lab.n_dims > 128;
+    return bed->lab.n_dims > LARGE_DIMS;
 }
 
 double deep_self(struct deep_bed *bed)
@@ -62,6 +63,9 @@ static struct rv_deep_config config_of(const struct deep_bed *bed, const struct 
     c.patience = 0;
     c.kl_weight = recipe->kl_weight;
     c.held_out = recipe->held_out;
+    c.max_tokens = MAX_SAMPLE;
+    if (recipe->batch_tokens > 0)
+        c.batch_tokens = recipe->batch_tokens;
     c.adamw.step = recipe->step;
     c.max_guard_kl = (float)((double)recipe->max_self * bed->anchor_nll);
     c.start = bed->values;
@@ -106,25 +110,44 @@ static void keep(struct deep_bed *bed, const struct rv_deep_config *c, const str
     memcpy(bed->values, trainable->values, trainable->n * sizeof(*bed->values));
 }
 
+/* The samples, and anchors behind them. */
+static struct rv_deep_sample *list(const struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n,
+                                   int32_t n_turns)
+{
+    struct rv_deep_sample *all = lab_need(calloc(n + (size_t)bed->anchors.n, sizeof(*all)));
+
+    memcpy(all, samples, n * sizeof(*all));
+    for (int32_t i = 0; i < bed->anchors.n; i++)
+        all[n + (size_t)i] = (struct rv_deep_sample){
+            .tokens = bed->anchors.tokens + i * LAB_TEXT,
+            .n = LAB_TEXT,
+            .is_anchor = true,
+            .is_guard = i % GUARD_EVERY == 0 && i<GUARD_BEFORE, .turn = n_turns> 1 ? i % n_turns : 0,
+            .n_turns = n_turns};
+    return all;
+}
+
 bool deep_train(struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n, const struct deep_recipe *recipe)
 {
-    struct rv_deep_sample *all = lab_need(calloc(n + N_ANCHORS, sizeof(*all)));
+    struct rv_deep_sample *all = list(bed, samples, n, recipe->n_turns);
     struct rv_deep_config c = config_of(bed, recipe);
+    struct rv_deep_variants_config more = {.run = &c,
+                                           .vocab = bed->lab.model->vocab,
+                                           .n_each = recipe->n_variants * recipe->n_epochs,
+                                           .n_at_once = recipe->n_variants > 0 ? recipe->n_variants : 1};
+    struct rv_deep_variants variants;
     struct rv_deep_result result;
     struct ruvllm_error err;
     struct rv_deep *deep;
 
-    memcpy(all, samples, n * sizeof(*all));
-    for (int i = 0; i < N_ANCHORS; i++)
-        all[n + (size_t)i] = (struct rv_deep_sample){.tokens = bed->anchors.tokens + i * LAB_TEXT,
-                                                     .n = LAB_TEXT,
-                                                     .is_anchor = true,
-                                                     .is_guard = i % GUARD_EVERY == 0};
-    if (rv_deep_open(&deep, &c, all, n + N_ANCHORS, &err) || rv_deep_run(deep, &result, &err))
+    if (rv_deep_variants_init(&variants, &more, all, n + (size_t)bed->anchors.n, &err))
+        lab_die("variants", &err);
+    if (rv_deep_open(&deep, &c, variants.items, variants.n, &err) || rv_deep_run(deep, &result, &err))
         lab_die("training", &err);
     if (result.best_epoch >= 0)
         keep(bed, &c, rv_deep_trainable(deep));
     rv_deep_close(deep);
+    rv_deep_variants_release(&variants);
     free(all);
     return result.best_epoch >= 0;
 }

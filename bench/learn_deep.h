@@ -16,13 +16,17 @@ struct deep_recipe {
     float kl_weight;
     float held_out; // 0: facts cannot be guessed from others, so only the guard decides
     float ewc;      // with a run before
-    float max_self; // by how much its own text may become less likely, by the guard
+    /* What is 0 of these is as in rv_deep_config_default(), or none. */
+    int32_t n_variants;   // other ways to ask for a correction, an epoch
+    int32_t batch_tokens; // of a step
+    int32_t n_turns;      // that anchors take
+    float max_self;       // by how much its own text may become less likely, by the guard
 };
 
 struct deep_bed {
     struct lab lab;
     struct rv_team *team;
-    struct lab_texts anchors; // trained beside; a quarter is guard
+    struct lab_texts anchors; // trained beside; of the first of them a quarter is guard
     struct lab_texts own;     // to see what is lost: nothing was chosen by them
     double own_nll;
     double anchor_nll;
@@ -31,7 +35,7 @@ struct deep_bed {
     struct rv_adapter *adapter; // what the last run has come to; NULL: nothing
 };
 
-void deep_open(struct deep_bed *bed, const struct learn_args *args);
+void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_anchors, int32_t n_anchors_if_large);
 void deep_close(struct deep_bed *bed);
 /* Of millions of parameters: an epoch teaches more, and takes longer. */
 bool deep_is_large(const struct deep_bed *bed);

@@ -13,7 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_FACTS = 50, N_SHORT = 8, MAX_TOKENS = 96, RANK = 16, EPOCHS = 40, EPOCHS_SHORT = 25 };
+enum {
+    N_FACTS = 50,
+    N_SHORT = 8,
+    MAX_TOKENS = 96,
+    RANK = 16,
+    EPOCHS = 60,
+    EPOCHS_LARGE = 20,
+    EPOCHS_SHORT = 25,
+    N_ANCHORS = 1024, // few are learned by heart, and then hold nothing else in place
+    N_ANCHORS_LARGE = 512,
+    N_ANCHORS_SHORT = 96,
+    ANCHORS_AT_ONCE = 24, // an epoch
+};
 
 struct row {
     int32_t tokens[2 * MAX_TOKENS];
@@ -90,9 +102,18 @@ static double score(struct deep_bed *bed, const struct learn_fact *facts, int n,
 }
 
 /* Corrects all answers; of other facts when `shift` is not 0. */
-static void train(struct deep_bed *bed, const struct learn_fact *facts, int n, int shift, int n_epochs)
+static void train(struct deep_bed *bed, const struct learn_fact *facts, int n, int shift)
 {
-    struct deep_recipe recipe = {.rank = RANK, .n_epochs = n_epochs, .step = 2e-3f, .kl_weight = 2, .max_self = 0.028f};
+    struct deep_recipe recipe = {.rank = RANK,
+                                 .n_epochs = n == N_SHORT         ? EPOCHS_SHORT
+                                             : deep_is_large(bed) ? EPOCHS_LARGE
+                                                                  : EPOCHS,
+                                 .step = 2e-3f,
+                                 .kl_weight = 2,
+                                 .n_variants = 1,
+                                 .batch_tokens = 512,
+                                 .n_turns = bed->anchors.n / ANCHORS_AT_ONCE - 2, // some are guard
+                                 .max_self = 0.028f};
     struct row *rows = lab_need(calloc((size_t)n, sizeof(*rows)));
     struct rv_deep_sample samples[N_FACTS];
 
@@ -115,22 +136,22 @@ static void print(struct learn_args *args, const char *what, double value, enum 
 
 void learn_row4(struct learn_args *args)
 {
-    int n = args->is_short ? N_SHORT : N_FACTS, n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS;
+    int n = args->is_short ? N_SHORT : N_FACTS, n_anchors = args->is_short ? N_ANCHORS_SHORT : N_ANCHORS;
     struct learn_fact facts[N_FACTS];
     struct deep_bed bed;
 
-    deep_open(&bed, args);
+    deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
     learn_facts_make(facts, n, &bed.lab.rng);
     print(args, "frozen", score(&bed, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_MOST, 0.02, 0.13);
-    train(&bed, facts, n, 0, n_epochs);
+    train(&bed, facts, n, 0);
     print(args, "taught", score(&bed, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_LEAST, 0.95, 0.5);
     print(args, "near", score(&bed, facts, n, LEARN_FACT_NEAR), LEARN_AT_LEAST, 0.90, 0.3);
     print(args, "far", score(&bed, facts, n, LEARN_FACT_FAR), LEARN_AT_LEAST, 0.25, 0);
     print(args, "self", deep_self(&bed), LEARN_AT_MOST, 0.03, 0.06);
     deep_close(&bed);
     if (!args->is_short) {
-        deep_open(&bed, args);
-        train(&bed, facts, n, 1, n_epochs);
+        deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
+        train(&bed, facts, n, 1);
         print(args, "shuffled", score(&bed, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_MOST, 0.02, 0.13);
         deep_close(&bed);
     }

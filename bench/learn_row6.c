@@ -7,7 +7,16 @@
 
 #include <string.h>
 
-enum { N_SAMPLES = 256, N_SHORT = 24, N_HELD = 24, RANK = 16, EPOCHS = 12, EPOCHS_LARGE = 4, EPOCHS_SHORT = 6 };
+enum {
+    N_SAMPLES = 256,
+    N_SHORT = 24,
+    N_HELD = 24,
+    RANK = 16,
+    N_ANCHORS = 96,
+    EPOCHS = 12,
+    EPOCHS_LARGE = 4,
+    EPOCHS_SHORT = 6
+};
 
 static const char *const FILE_NAME = "tinyshakespeare.txt";
 static const size_t HELD_AT = 600000;
@@ -48,7 +57,7 @@ void learn_row6(struct learn_args *args)
     struct deep_bed bed;
     double base;
 
-    deep_open(&bed, args);
+    deep_open(&bed, args, N_ANCHORS, N_ANCHORS);
     if (deep_is_large(&bed))
         recipe.n_epochs = EPOCHS_LARGE;
     deep_domain_open(&taught, &bed, FILE_NAME, 2000 + 10000 * (size_t)(args->seed % 16), n, 0);
@@ -60,7 +69,7 @@ void learn_row6(struct learn_args *args)
     print(args, "self", deep_self(&bed), LEARN_AT_MOST, 0.05, 0.10);
     deep_close(&bed);
     if (!args->is_short) {
-        deep_open(&bed, args);
+        deep_open(&bed, args, N_ANCHORS, N_ANCHORS);
         shuffle_words(&bed, &taught);
         (void)deep_train(&bed, taught.samples, (size_t)n, &recipe);
         print(args, "shuffled", deep_domain_nll(&bed, &held) / base - 1, LEARN_FREE, 0, 0);

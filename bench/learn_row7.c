@@ -14,6 +14,7 @@ enum {
     N_SHORT = 10,
     N_HELD = 12,
     RANK = 16,
+    N_ANCHORS = 96,
     EPOCHS = 8,
     EPOCHS_LARGE = 3,
     EPOCHS_SHORT = 4
@@ -73,7 +74,7 @@ void learn_row7(struct learn_args *args)
     struct deep_bed bed;
     double worst = -INFINITY, gain = 0;
 
-    deep_open(&bed, args);
+    deep_open(&bed, args, N_ANCHORS, N_ANCHORS);
     if (deep_is_large(&bed))
         recipe.n_epochs = EPOCHS_LARGE;
     for (int i = 0; i < N_DOMAINS; i++) {

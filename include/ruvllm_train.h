@@ -112,6 +112,11 @@ struct ruvllm_deep_params {
     float ewc;     // tokens of such text that one training token is worth, where an earlier run is gone on from; 30
     bool is_fresh; // does not go on from the run before
     bool is_idle;  // computes only while nothing else does
+    /*
+     * Each correction is also trained on asked in other ways, so many in an epoch: behind other sentences of the
+     * model's own, and with words left out that say little. 1; 0: only as it was asked.
+     */
+    int32_t n_variants;
 };
 
 struct ruvllm_deep_report {

@@ -28,6 +28,7 @@ struct learn_options {
     struct rv_store_options store;
     const char *tenant;
     float max_forgetting;
+    int32_t n_variants;
     bool fresh;
     int32_t limit;
     int32_t format;
@@ -192,6 +193,12 @@ static const struct rv_option tenant_options[] = {
      .max = 100,
      .offset = offsetof(struct learn_options, max_forgetting),
      .help = "How much less likely the model's own text may become, as a share of its nats (default 0.03)"},
+    {.name = "variants",
+     .value = "N",
+     .type = RV_OPTION_INT,
+     .max = 16,
+     .offset = offsetof(struct learn_options, n_variants),
+     .help = "In how many other ways each correction is asked in an epoch; 0 asks it as it was (default 1)"},
     {.name = "fresh",
      .type = RV_OPTION_FLAG,
      .offset = offsetof(struct learn_options, fresh),
@@ -407,7 +414,8 @@ static int usage(const char *what)
 static int run_tenant(struct learn_options *o, const struct rv_learn_store *what)
 {
     struct learning l = {.start_us = rv_clock_us(), .first_step = -1, .json = o->json};
-    struct rv_learn_store_run run = {.train = &o->params, .max_forgetting = o->max_forgetting, .is_fresh = o->fresh};
+    struct rv_learn_store_run run = {
+        .train = &o->params, .max_forgetting = o->max_forgetting, .n_variants = o->n_variants, .is_fresh = o->fresh};
     int code;
 
     if (o->out || o->anchors)
@@ -485,6 +493,7 @@ static int run(int argc, char **argv)
                                     .schedule = 1,
                                     .seed = 1,
                                     .max_forgetting = 0.03f,
+                                    .n_variants = 1,
                                     .limit = 50,
                                     .format = 2};
     char checkpoint[PATH_MAX];

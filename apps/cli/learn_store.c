@@ -120,6 +120,7 @@ int rv_learn_store_run(const struct rv_learn_store *what, const struct rv_learn_
         return code;
     params.train = run->train;
     params.max_forgetting = run->max_forgetting;
+    params.n_variants = run->n_variants;
     params.is_fresh = run->is_fresh;
     if (ruvllm_engine_learn_deep(o.engine, what->tenant, &params, &report, &err)) {
         code = rv_output_failure(&err, NULL);

@@ -18,6 +18,7 @@ struct rv_learn_store {
 struct rv_learn_store_run {
     const struct ruvllm_train_params *train;
     float max_forgetting;
+    int32_t n_variants;
     bool is_fresh;
 };
 

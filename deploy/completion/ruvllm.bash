@@ -14,7 +14,7 @@ _ruvllm_words() { # command: its options
     bench) echo '-p --prompt-tokens -n --gen-tokens -r --rounds -t --threads --json -m --model --template-sha256 -c --ctx -b --batch --device --backend --attention --no-mmap --no-repack --rope-scaling --rope-scale --rope-freq-base --rope-original-context --yarn-extrapolation --yarn-attention --yarn-beta-fast --yarn-beta-slow -h --help' ;;
     quantize) echo '-t --threads --pure --allow-requantize --force --tensors --json -h --help' ;;
     adapter) echo '-o --output --format --force --method --density --rank --seed --json -h --help' ;;
-    learn) echo '-o --output --anchors --raw --length --held-out --checkpoint --checkpoint-every --force --keep-worse --rank --alpha --modules --epochs --patience --batch-tokens --rate --schedule --decay --kl --kto --beta --seed --memory --tenant --max-forgetting --fresh -n --limit --format --store --json -m --model --template-sha256 -t --threads -h --help' ;;
+    learn) echo '-o --output --anchors --raw --length --held-out --checkpoint --checkpoint-every --force --keep-worse --rank --alpha --modules --epochs --patience --batch-tokens --rate --schedule --decay --kl --kto --beta --seed --memory --tenant --max-forgetting --variants --fresh -n --limit --format --store --json -m --model --template-sha256 -t --threads -h --help' ;;
     push) echo '--private --json --revision --retries --stall-timeout -q --quiet -h --help' ;;
     key) echo '--tenant --name --rpm --share --admin --expires --json --store -h --help' ;;
     witness) echo '--tenant -m --model --since -n --limit --json --store -h --help' ;;
@@ -230,6 +230,7 @@ _ruvllm_value() { # command, option: '-' a flag, '@files', '@folders', '@any', o
     learn:--memory) echo '@any' ;;
     learn:--tenant) echo '@any' ;;
     learn:--max-forgetting) echo '@any' ;;
+    learn:--variants) echo '@any' ;;
     learn:-n | learn:--limit) echo '@any' ;;
     learn:--format) echo 'gguf peft own' ;;
     learn:--store) echo '@files' ;;

@@ -301,6 +301,7 @@ complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l seed -x -d 'Order o
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l memory -x -d 'Memory for what would otherwise be computed twice'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l tenant -x -d 'Whose feedback, in the store'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l max-forgetting -x -d 'How much less likely the model\'s own text may become, as a share of its nats'
+complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l variants -x -d 'In how many other ways each correction is asked in an epoch; 0 asks it as it was'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l fresh -d 'Begin anew instead of going on from the tenant\'s run before'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -s n -l limit -x -d 'history: how many, newest first'
 complete -c ruvllm -n '__fish_seen_subcommand_from learn' -l format -x -a 'gguf peft own' -d 'export: own (keeps everything) or gguf (a file for llama.cpp)'

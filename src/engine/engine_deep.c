@@ -7,6 +7,7 @@
 #include "engine/own_texts.h"
 #include "engine/train_run.h"
 #include "learn/deep_content.h"
+#include "learn/deep_variants.h"
 #include "learn/fisher.h"
 
 #include <math.h>
@@ -15,7 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_EVENTS = 4, GUARD_EVERY = 4, N_FISHER_TEXTS = 16 };
+enum {
+    LEAST_EVENTS = 4,
+    GUARD_EVERY = 4,
+    MAX_GUARD = 24,
+    ANCHORS_AT_ONCE = 48,
+    N_FISHER_TEXTS = 16,
+    MAX_AT_ONCE = 16,
+    MAX_TURNS = 16
+};
 
 /* How much of the Fisher matrix of runs before counts: EWC++'s running mean (arXiv 1801.10112). */
 static const float FISHER_KEEP = 0.5f;
@@ -32,6 +41,7 @@ struct deep_run {
     struct rv_own_texts own;
     struct rv_deep_sample *samples; // of the events, then the own texts
     size_t n_samples;
+    struct rv_deep_variants all;   // those and other ways to ask
     struct rv_deep_content before; // what the last run has left; rank 0: nothing to go on from
     struct rv_train_run train;
     ruvllm_status rc; // for who ran it on a thread of its own
@@ -68,10 +78,10 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
     return rv_own_texts_get(&r->own, r->engine, c->store, c->model, err);
 }
 
-/* Events, and the own texts as anchors, every fourth of them as guard. */
+/* Events, and the own texts as anchors: every fourth of them guards, up to a number; of the others some an epoch. */
 static ruvllm_status list_samples(struct deep_run *r, struct ruvllm_error *err)
 {
-    int32_t length = r->own.length;
+    int32_t length = r->own.length, n_guard = (r->own.n + GUARD_EVERY - 1) / GUARD_EVERY, n_turns;
 
     r->n_samples = r->events.n + (size_t)r->own.n;
     r->samples = rv_calloc(r->n_samples, sizeof(*r->samples));
@@ -80,18 +90,33 @@ static ruvllm_status list_samples(struct deep_run *r, struct ruvllm_error *err)
     memcpy(r->samples, r->events.items, r->events.n * sizeof(*r->samples));
     if (length > r->params->train->max_tokens)
         length = r->params->train->max_tokens;
+    n_guard = n_guard < MAX_GUARD ? n_guard : MAX_GUARD;
+    n_turns = (r->own.n - n_guard) / ANCHORS_AT_ONCE;
     for (int32_t i = 0; i < r->own.n; i++)
-        r->samples[r->events.n + (size_t)i] =
-            (struct rv_deep_sample){.tokens = r->own.tokens + (size_t)i * (size_t)r->own.length,
-                                    .n = length,
-                                    .is_anchor = true,
-                                    .is_guard = i % GUARD_EVERY == 0};
+        r->samples[r->events.n + (size_t)i] = (struct rv_deep_sample){
+            .tokens = r->own.tokens + (size_t)i * (size_t)r->own.length,
+            .n = length,
+            .is_anchor = true,
+            .is_guard = i % GUARD_EVERY == 0 && i<n_guard * GUARD_EVERY, .turn = n_turns> 1 ? i % n_turns : 0,
+            .n_turns = n_turns > 1 ? n_turns : 0};
     for (size_t i = 0; i < r->events.n; i++)
         for (int32_t t = 1; t < r->samples[i].n; t++)
             r->report->train.n_tokens += r->samples[i].weights[t] != 0.0f;
     r->report->train.n_samples = (int64_t)r->events.n;
     r->report->train.n_cut = r->events.n_cut;
     return RUVLLM_OK;
+}
+
+/* Other ways to ask for what was corrected: new ones each epoch, for a while. */
+static ruvllm_status add_variants(struct deep_run *r, struct ruvllm_error *err)
+{
+    int32_t n_turns = r->train.config.n_epochs < MAX_TURNS ? r->train.config.n_epochs : MAX_TURNS;
+    struct rv_deep_variants_config config = {.run = &r->train.config,
+                                             .vocab = r->engine->model->vocab,
+                                             .n_each = r->params->n_variants * n_turns,
+                                             .n_at_once = r->params->n_variants > 0 ? r->params->n_variants : 1};
+
+    return rv_deep_variants_init(&r->all, &config, r->samples, r->n_samples, err);
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
@@ -206,7 +231,7 @@ static ruvllm_status publish(struct deep_run *r, struct ruvllm_error *err)
 static ruvllm_status train(struct deep_run *r, struct ruvllm_error *err)
 {
     struct rv_deep_config *c = &r->train.config;
-    struct rv_deep_result result;
+    struct rv_deep_result result = {0};
     ruvllm_status rc = go_on(r, err);
 
     if (rc)
@@ -215,7 +240,9 @@ static ruvllm_status train(struct deep_run *r, struct ruvllm_error *err)
     rc = rv_team_open(&c->team, rv_train_run_n_threads(r->params->train->n_threads), r->params->is_idle, err);
     if (rc)
         return rc;
-    rc = rv_train_run_go(&r->train, r->samples, r->n_samples, &result, err);
+    rc = add_variants(r, err);
+    if (!rc)
+        rc = rv_train_run_go(&r->train, r->all.items, r->all.n, &result, err);
     if (!rc)
         fill_report(r, &result);
     if (!rc && !result.was_stopped && result.best_epoch >= 0)
@@ -272,6 +299,8 @@ ruvllm_status rv_engine_deep_run(struct ruvllm_engine *engine, const char *tenan
     if (!rc && !(params->max_forgetting > 0.0f && params->ewc >= 0.0f))
         rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG,
                           "'max_forgetting' must be above 0 and 'ewc' at least 0");
+    if (!rc && (params->n_variants < 0 || params->n_variants > MAX_AT_ONCE))
+        rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG, "'n_variants' must be 0 to %d", MAX_AT_ONCE);
     if (!rc)
         rc = rv_train_run_init(&r.train, engine->model, params->train, err);
     r.train.may_begin_anew = true;
@@ -284,6 +313,7 @@ ruvllm_status rv_engine_deep_run(struct ruvllm_engine *engine, const char *tenan
     rv_deep_events_release(&r.events);
     rv_own_texts_release(&r.own);
     rv_deep_content_release(&r.before);
+    rv_deep_variants_release(&r.all);
     rv_free(r.samples);
     return rc;
 }

@@ -9,7 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_TEXTS = 64, LENGTH = 96, AT_ONCE = 4, MAX_TEXTS = 4096, MAX_LENGTH = 8192 };
+enum {
+    LEAST_TEXTS = 64,
+    MOST_TEXTS = 384,
+    MANY_DIMS = 512,
+    LENGTH = 96,
+    AT_ONCE = 8,
+    MAX_TEXTS = 4096,
+    MAX_LENGTH = 8192
+};
 
 /* Nobody votes as this one, so nothing is learned that these texts could be written with. */
 static const char WRITER[] = ".own_texts";
@@ -156,18 +164,28 @@ static ruvllm_status write_group(struct ruvllm_engine *e, uint64_t seed, struct 
     return rc;
 }
 
+/* Few texts are learned by heart and then hold nothing else in place; a small model writes many as soon. */
+static int32_t how_many(const struct ruvllm_engine *e)
+{
+    int32_t n = LEAST_TEXTS * MANY_DIMS / e->model->hparams.n_embd;
+
+    n = n < LEAST_TEXTS ? LEAST_TEXTS : n > MOST_TEXTS ? MOST_TEXTS : n;
+    return n / AT_ONCE * AT_ONCE;
+}
+
 static ruvllm_status write_all(struct rv_own_texts *out, struct ruvllm_engine *e, struct ruvllm_error *err)
 {
+    int32_t n = how_many(e);
     ruvllm_status rc = RUVLLM_OK;
 
     out->length = e->model->max_context < LENGTH ? e->model->max_context : LENGTH;
-    out->tokens = rv_calloc((size_t)N_TEXTS, (size_t)out->length * sizeof(*out->tokens));
+    out->tokens = rv_calloc((size_t)n, (size_t)out->length * sizeof(*out->tokens));
     if (!out->tokens)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %d texts", N_TEXTS);
-    for (int i = 0; i < N_TEXTS && !rc; i += AT_ONCE)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %d texts", n);
+    for (int32_t i = 0; i < n && !rc; i += AT_ONCE)
         rc = write_group(e, 0x7E87 + (uint64_t)i, out, err);
-    if (!rc && out->n < N_TEXTS / 2)
-        rc = rv_fail(err, RUVLLM_INTERNAL, "the model ended %d of %d texts early", N_TEXTS - out->n, N_TEXTS);
+    if (!rc && out->n < n / 2)
+        rc = rv_fail(err, RUVLLM_INTERNAL, "the model ended %d of %d texts early", n - out->n, n);
     out->nll /= out->n > 0 ? (double)out->n * (out->length - 1) : 1;
     return rc;
 }

@@ -13,7 +13,13 @@
 #include <string.h>
 
 /* How far anchors' weight goes in one epoch and in all, and where the guard is to come to, as a share of its limit. */
-static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.8;
+static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.9;
+/* So many epochs are enough to follow what the guard says at once. With more, each follows it by less. */
+static const double KL_EPOCHS = 20;
+/* After what share of the epochs the limit holds without slack. */
+static const double GUARD_TIGHT = 0.6;
+/* How far values that are beyond the limit at last are taken back, at most, and how much further than must be. */
+static const double LEAST_SHARE = 0.5, SHARE_SPARE = 0.99;
 
 struct rv_deep {
     struct rv_deep_config config; // kl_weight times the state's scale
@@ -21,8 +27,10 @@ struct rv_deep {
     struct rv_deep_batch batch;
     struct rv_trainable trainable;
     struct rv_adamw adamw;
-    float *best;   // as many as the pairs have numbers
-    size_t *order; // training samples of the epoch, then those that are held out, then the guard
+    float *first;  // values the run began with, as many as the pairs have numbers
+    float *best;   // likewise
+    size_t *order; // training samples of the epoch; from n_train on those that are held out, then the guard
+    size_t n_now;  // training samples of the epoch
     size_t n_train;
     bool *is_apart; // one a sample: held out or guard
     size_t n_held_out;
@@ -41,6 +49,7 @@ struct rv_deep_config rv_deep_config_default(void)
                                    .patience = 2,
                                    .held_out = 0.1f,
                                    .kl_weight = 0.3f,
+                                   .guard_slack = 4,
                                    .beta = 0.1f,
                                    .preference_weight = 1,
                                    .adamw = rv_adamw_config_default(),
@@ -50,6 +59,11 @@ struct rv_deep_config rv_deep_config_default(void)
 
 /* ---- order and batches ---------------------------------------------------------------------------- */
 
+static bool has_turn(const struct rv_deep_sample *s, int32_t epoch)
+{
+    return s->n_turns <= 1 || epoch % s->n_turns == s->turn;
+}
+
 /* The order of an epoch depends on the seed and its number alone. */
 static void shuffle(struct rv_deep *d, int32_t epoch)
 {
@@ -57,8 +71,9 @@ static void shuffle(struct rv_deep *d, int32_t epoch)
     size_t n = 0;
 
     for (size_t i = 0; i < d->batch.n_samples; i++)
-        if (!d->is_apart[i])
+        if (!d->is_apart[i] && has_turn(&d->batch.samples[i], epoch))
             d->order[n++] = i;
+    d->n_now = n;
     rv_rng_init(&rng, d->config.seed * 0x9E3779B97F4A7C15u + (uint64_t)epoch + 1);
     for (size_t i = n; i > 1; i--) {
         size_t j = (size_t)rv_rng_below(&rng, i), swapped = d->order[i - 1];
@@ -79,7 +94,7 @@ static size_t batch_size(const struct rv_deep *d, size_t first)
     int64_t tokens = 0;
     size_t n = 0;
 
-    while (first + n < d->n_train && (n == 0 || tokens < d->config.batch_tokens)) {
+    while (first + n < d->n_now && (n == 0 || tokens < d->config.batch_tokens)) {
         tokens += tokens_of(&d->batch.samples[d->order[first + n]]);
         if (n > 0 && tokens > d->config.batch_tokens)
             break;
@@ -94,7 +109,7 @@ static int32_t count_steps(struct rv_deep *d)
 
     for (int32_t epoch = 0; epoch < d->config.n_epochs; epoch++) {
         shuffle(d, epoch);
-        for (size_t at = 0; at < d->n_train; at += batch_size(d, at))
+        for (size_t at = 0; at < d->n_now; at += batch_size(d, at))
             n++;
     }
     return n < INT32_MAX ? (int32_t)n : INT32_MAX;
@@ -192,23 +207,67 @@ static void set_kl_scale(struct rv_deep *d, double scale)
     d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
 }
 
-/* Anchors weigh more while the guard is moved too far, and less again when there is room. */
+/* Where the guard is to be after this epoch. Facts are learned with room; what they cost is then taken back. */
+static double guard_aim(const struct rv_deep *d)
+{
+    double left = fmax(0, 1 - (d->state.epoch + 1.0) / (GUARD_TIGHT * d->config.n_epochs));
+
+    return GUARD_AIM * (double)d->config.max_guard_kl * (1 + (double)d->config.guard_slack * left);
+}
+
+/*
+ * Anchors weigh more while the guard is moved too far, and less again when there is room. In long runs by less an
+ * epoch: values follow with a delay, and a weight that grows all the while drives out what was learned.
+ */
 static void adapt(struct rv_deep *d, double guard_kl)
 {
-    double limit = (double)d->config.max_guard_kl;
+    double aim = guard_aim(d), follow = fmin(1, KL_EPOCHS / d->config.n_epochs);
 
-    if (limit > 0 && isfinite(guard_kl))
-        set_kl_scale(d, d->state.kl_scale * fmin(fmax(guard_kl / (GUARD_AIM * limit), KL_DOWN), KL_UP));
+    if (aim > 0 && isfinite(guard_kl))
+        set_kl_scale(d, d->state.kl_scale * pow(fmin(fmax(guard_kl / aim, KL_DOWN), KL_UP), follow));
+}
+
+/* Some of the way back to the first values. Without any that is B to 0, as far as the product then goes. */
+static void scale_back(struct rv_deep *d, float by)
+{
+    for (size_t i = 0; i < d->trainable.n; i++)
+        if (d->config.start || d->first[i] == 0.0f)
+            d->trainable.values[i] = d->first[i] + by * (d->trainable.values[i] - d->first[i]);
+}
+
+/*
+ * At the end, values that move the guard too far are taken back towards the first ones, as far as must be: divergence
+ * goes with the square of the way, and what was learned well is still the likeliest a little before its place.
+ */
+static ruvllm_status take_back(struct rv_deep *d, double *guard_kl, struct ruvllm_error *err)
+{
+    double limit = (double)d->config.max_guard_kl, share = 1;
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (limit <= 0 || d->state.epoch + 1 < d->config.n_epochs)
+        return RUVLLM_OK;
+    while (!rc && *guard_kl > limit) {
+        float by = (float)(SHARE_SPARE * sqrt(limit / *guard_kl));
+
+        share *= (double)by;
+        if (share < LEAST_SHARE)
+            break;
+        scale_back(d, by);
+        rc = measure_guard(d, guard_kl, err);
+    }
+    return rc;
 }
 
 /* After an epoch: is this the best so far, and is there hope for better? */
 static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_error *err)
 {
     struct rv_deep_progress p = {0};
-    ruvllm_status rc = measure(d, &d->trainable, &p.held_out, err);
+    ruvllm_status rc = measure_guard(d, &p.kl, err);
 
     if (!rc)
-        rc = measure_guard(d, &p.kl, err);
+        rc = take_back(d, &p.kl, err);
+    if (!rc)
+        rc = measure(d, &d->trainable, &p.held_out, err);
     if (rc)
         return rc;
     if (is_better(d, &p)) {
@@ -238,9 +297,9 @@ static ruvllm_status measure_anchors(struct rv_deep *d, struct rv_deep_result *r
 
     if (!list)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot list the anchors");
-    for (size_t i = 0; i < d->n_train; i++)
-        if (d->batch.samples[d->order[i]].is_anchor)
-            list[n++] = d->order[i];
+    for (size_t i = 0; i < d->batch.n_samples; i++)
+        if (d->batch.samples[i].is_anchor && !d->is_apart[i])
+            list[n++] = i;
     rc = measure_kl(d, list, n, &result->anchor_kl, err);
     if (!rc)
         rc = measure_guard(d, &result->guard_kl, err);
@@ -262,7 +321,7 @@ ruvllm_status rv_deep_run(struct rv_deep *deep, struct rv_deep_result *result, s
         d->state.has_begun = !rc;
     }
     while (!rc && goes_on && d->state.epoch < d->config.n_epochs) {
-        if (d->state.at < d->n_train)
+        if (d->state.at < d->n_now)
             rc = step(d, &goes_on, err);
         else
             rc = end_epoch(d, &goes_on, err);
@@ -292,8 +351,8 @@ const struct rv_trainable *rv_deep_trainable(const struct rv_deep *deep)
 
 static void add_sample(struct rv_sha256 *sha, const struct rv_deep_sample *s)
 {
-    int32_t facts[] = {s->n,       s->is_anchor,        s->is_guard,        s->episode,
-                       s->is_vote, s->old_logp != NULL, s->rejected != NULL};
+    int32_t facts[] = {s->n,       s->is_anchor,        s->is_guard,         s->episode, s->turn,
+                       s->n_turns, s->old_logp != NULL, s->rejected != NULL, s->is_vote};
 
     rv_sha256_add(sha, facts, sizeof(facts));
     rv_sha256_add(sha, s->tokens, (size_t)s->n * sizeof(*s->tokens));
@@ -326,9 +385,9 @@ static void fingerprint(const struct rv_deep *d, char hex[RV_SHA256_HEX_LEN + 1]
                         a->n_warmup,
                         (int64_t)d->trainable.n,
                         (int64_t)d->batch.n_samples};
-    float numbers[] = {c->alpha, c->held_out, d->kl_weight, c->max_guard_kl, c->beta, c->preference_weight,
-                       c->ewc,   a->step,     a->beta1,     a->beta2,        a->eps,  a->decay,
-                       a->clip};
+    float numbers[] = {c->alpha, c->held_out,   d->kl_weight, c->max_guard_kl, c->beta, c->preference_weight,
+                       c->ewc,   a->step,       a->beta1,     a->beta2,        a->eps,  a->decay,
+                       a->clip,  c->guard_slack};
     struct rv_sha256 sha;
 
     rv_sha256_init(&sha);
@@ -384,6 +443,8 @@ static ruvllm_status check_sample(const struct rv_deep_config *c, const struct r
     if (s->n < 2 || s->n > c->max_tokens)
         return rv_fail(err, RUVLLM_INVALID, "sample %zu has %d tokens, which is not between 2 and %d", i + 1, s->n,
                        c->max_tokens);
+    if (s->n_turns < 0 || (s->n_turns > 1 && (s->turn < 0 || s->turn >= s->n_turns)))
+        return rv_fail(err, RUVLLM_INVALID, "sample %zu has turn %d of %d", i + 1, s->turn, s->n_turns);
     for (int32_t t = 1; t < s->n && !s->is_anchor; t++)
         weight += fabs((double)s->weights[t]);
     if (!s->is_anchor && (!(weight > 0) || !isfinite(weight)))
@@ -448,17 +509,17 @@ static ruvllm_status hold_out(struct rv_deep *d, struct ruvllm_error *err)
         bool is_guard = s->is_anchor && s->is_guard;
 
         d->is_apart[i] = is_held_out || is_guard;
-        d->n_held_out += is_held_out;
+        d->n_held_out += is_held_out && s->n_turns <= 1;
         d->n_guard += is_guard;
+        d->n_train += !d->is_apart[i];
         n_useful += !s->is_anchor && !is_held_out;
     }
     if (n_useful == 0)
         return rv_fail(err, RUVLLM_INVALID, "nothing is left to train on: hold out less");
-    d->n_train = n - d->n_held_out - d->n_guard;
     at = d->n_train;
     guard = at + d->n_held_out;
     for (size_t i = 0; i < n; i++)
-        if (d->is_apart[i])
+        if (d->is_apart[i] && (d->batch.samples[i].is_anchor || d->batch.samples[i].n_turns <= 1))
             d->order[d->batch.samples[i].is_anchor ? guard++ : at++] = i;
     return RUVLLM_OK;
 }
@@ -470,11 +531,13 @@ static ruvllm_status allocate(struct rv_deep *d, struct ruvllm_error *err)
     d->order = rv_calloc(d->batch.n_samples, sizeof(*d->order));
     d->is_apart = rv_calloc(d->batch.n_samples, sizeof(*d->is_apart));
     d->best = rv_calloc(n, sizeof(*d->best));
-    if (!d->order || !d->is_apart || !d->best)
+    d->first = rv_calloc(n, sizeof(*d->first));
+    if (!d->order || !d->is_apart || !d->best || !d->first)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run of %zu samples", d->batch.n_samples);
     if (d->config.start)
         memcpy(d->trainable.values, d->config.start, n * sizeof(*d->best));
     memcpy(d->best, d->trainable.values, n * sizeof(*d->best));
+    memcpy(d->first, d->trainable.values, n * sizeof(*d->first));
     return RUVLLM_OK;
 }
 
@@ -538,6 +601,7 @@ void rv_deep_close(struct rv_deep *deep)
     rv_free(deep->order);
     rv_free(deep->is_apart);
     rv_free(deep->best);
+    rv_free(deep->first);
     rv_adamw_release(&deep->adamw);
     rv_trainable_release(&deep->trainable);
     rv_free(deep);

@@ -25,6 +25,11 @@ struct rv_deep_sample {
     bool is_anchor;        // the frozen model's distribution over its tokens is to stay; weights are not looked at
     bool is_guard;         // an anchor that is not trained on: what the result forgets is measured by it
     int32_t episode;       // samples of one episode are held out together
+    /*
+     * Samples that take turns: this one is in the epochs whose number leaves `turn` when divided by n_turns. Of a held-
+     * out episode they are not measured. 0 or 1: in every epoch.
+     */
+    int32_t turn, n_turns;
     /* NULL, or what this one is preferred to; that one's weights, as this one's, say by not being 0 what is judged. */
     const struct rv_deep_sample *rejected;
 };
@@ -61,16 +66,17 @@ struct rv_deep_config {
     float kl_weight;  // of an anchor's token against a training token
     /*
      * Nats a token: values that move the guard further are no result, and where an epoch's do, anchors weigh more in
-     * the next. 0: no limit.
+     * the next. Those of the last epoch are first taken back towards the first ones, by no more than half. 0: no limit.
      */
     float max_guard_kl;
-    bool has_kto;                 // votes are judged as a whole instead of token by token
-    float beta;                   // of DPO and KTO
-    float preference_weight;      // of what is judged as a whole against the rest
-    const float *start;           // first values, as many as the pairs have numbers; NULL: A by seed, B 0
-    float ewc;                    // with the two below: ewc / 2 * sum of fisher (value - center)^2
-    const float *fisher;          // as many as the pairs have numbers; NULL: none
-    const float *center;          // NULL: 0 everywhere
+    float guard_slack;       // by so many times the limit more the guard may be moved at first, less and less; then not
+    bool has_kto;            // votes are judged as a whole instead of token by token
+    float beta;              // of DPO and KTO
+    float preference_weight; // of what is judged as a whole against the rest
+    const float *start;      // first values, as many as the pairs have numbers; NULL: A by seed, B 0
+    float ewc;               // with the two below: ewc / 2 * sum of fisher (value - center)^2
+    const float *fisher;     // as many as the pairs have numbers; NULL: none
+    const float *center;     // NULL: 0 everywhere
     struct rv_adamw_config adamw; // its n_steps is filled in
     uint64_t seed;
     int32_t context; // as rv_backward_config has them

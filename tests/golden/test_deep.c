@@ -329,6 +329,59 @@ static void what_moves_the_guard_too_far_is_no_result(void **state)
     c.max_guard_kl = (float)(loose.guard_kl / 1000);
     tight = train(&c, N_SAMPLES + N_ANCHORS, NULL);
     assert_true(tight.best_epoch == -1 && tight.held_out_after == tight.held_out_before && tight.guard_kl == 0);
+    c.n_epochs = 1;
+    c.max_guard_kl = 0;
+    loose = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    c.max_guard_kl = (float)(loose.guard_kl / 2); // little enough to go back by
+    tight = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    print_message("the guard moved by %.4f, allowed %.4f: %.4f, held out %.3f -> %.3f\n", loose.guard_kl,
+                  (double)c.max_guard_kl, tight.guard_kl, tight.held_out_before, tight.held_out_after);
+    assert_true(tight.best_epoch == 0 && tight.held_out_after < tight.held_out_before);
+    assert_true(tight.guard_kl <= (double)c.max_guard_kl && tight.guard_kl > 0.6 * (double)c.max_guard_kl);
+    for (int i = 0; i < N_ANCHORS; i++)
+        f.samples[N_SAMPLES + i].is_guard = false;
+}
+
+struct scales {
+    double guard[16];
+    int n;
+};
+
+static bool keep_guard(void *user, const struct rv_deep_progress *p)
+{
+    struct scales *s = user;
+
+    if (p->length == 0 && s->n < 16)
+        s->guard[s->n++] = p->kl;
+    return true;
+}
+
+/* With slack the guard is moved further at first, and no further at the end. */
+static void slack_is_taken_back(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct scales with = {.n = 0}, without = {.n = 0};
+    struct rv_deep_result result;
+
+    (void)state;
+    for (int i = 0; i < N_ANCHORS; i += 2)
+        f.samples[N_SAMPLES + i].is_guard = true;
+    c.n_epochs = 8;
+    c.patience = 0;
+    c.kl_weight = 4;
+    c.max_guard_kl = 0.06f;
+    c.guard_slack = 0;
+    c.on_progress = keep_guard;
+    c.user = &without;
+    result = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    c.guard_slack = 4;
+    c.user = &with;
+    result = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    for (int i = 0; i < 8; i++)
+        print_message("%.4f %.4f\n", without.guard[i], with.guard[i]);
+    assert_true(with.n == 8 && without.n == 8);
+    assert_true(with.guard[2] > 1.1 * without.guard[2]);
+    assert_true(result.best_epoch > 3 && result.guard_kl <= (double)c.max_guard_kl);
     for (int i = 0; i < N_ANCHORS; i++)
         f.samples[N_SAMPLES + i].is_guard = false;
 }
@@ -349,6 +402,82 @@ static void a_run_can_begin_where_another_ended(void **state)
     free(values);
 }
 
+/* Keeps the losses of the first steps. */
+struct losses {
+    double all[64];
+    int n;
+};
+
+static bool keep_loss(void *user, const struct rv_deep_progress *p)
+{
+    struct losses *l = user;
+
+    if (p->length > 0 && l->n < 64)
+        l->all[l->n++] = p->loss;
+    return true;
+}
+
+static void samples_that_take_turns_are_seen_in_theirs(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct losses turns = {.n = 0}, halves = {.n = 0};
+    struct rv_deep_sample samples[4];
+    struct ruvllm_error error;
+    struct rv_deep_result result;
+    struct rv_deep *d;
+
+    (void)state;
+    c.held_out = 0;
+    c.n_epochs = 3;
+    c.batch_tokens = 4096; // a step an epoch
+    c.adamw.step = 0.0f;
+    c.on_progress = keep_loss;
+    for (int i = 0; i < 4; i++) {
+        samples[i] = f.samples[i];
+        samples[i].turn = i / 2;
+        samples[i].n_turns = 2;
+    }
+    c.user = &turns;
+    assert_ok(rv_deep_open(&d, &c, samples, 4, err));
+    assert_ok(rv_deep_run(d, &result, err));
+    rv_deep_close(d);
+    c.n_epochs = 1;
+    c.user = &halves;
+    for (size_t i = 0; i < 4; i += 2) {
+        assert_ok(rv_deep_open(&d, &c, f.samples + i, 2, err));
+        assert_ok(rv_deep_run(d, &result, err));
+        rv_deep_close(d);
+    }
+    assert_true(turns.n == 3 && halves.n == 2);
+    assert_true(fabs(turns.all[0] - halves.all[0]) < 1e-6 && fabs(turns.all[1] - halves.all[1]) < 1e-6);
+    assert_true(fabs(turns.all[2] - halves.all[0]) < 1e-6 && fabs(halves.all[0] - halves.all[1]) > 1e-3);
+    samples[1].turn = 2;
+    assert_fails(rv_deep_open(&d, &c, samples, 4, &error), RUVLLM_INVALID, error, "sample 2 has turn 2 of 2");
+}
+
+/* Of what is held out only those are measured that are in every epoch. */
+static void turns_of_what_is_held_out_are_not_measured(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_sample samples[N_SAMPLES + N_SAMPLES];
+    struct rv_deep_result plain = train(&c, N_SAMPLES, NULL), more;
+    struct rv_deep *d;
+
+    (void)state;
+    memcpy(samples, f.samples, N_SAMPLES * sizeof(*samples));
+    memcpy(samples + N_SAMPLES, f.samples, N_SAMPLES * sizeof(*samples));
+    for (int i = 0; i < N_SAMPLES; i++) {
+        samples[N_SAMPLES + i].tokens = f.story; // of the same episode, and another text
+        samples[N_SAMPLES + i].turn = i % 3;
+        samples[N_SAMPLES + i].n_turns = 3;
+    }
+    assert_ok(rv_deep_open(&d, &c, samples, N_SAMPLES + N_SAMPLES, err));
+    assert_ok(rv_deep_run(d, &more, err));
+    rv_deep_close(d);
+    assert_true(fabs(plain.held_out_before - more.held_out_before) < 1e-6);
+    assert_true(more.held_out_after != plain.held_out_after);
+}
+
 static void a_stopped_run_goes_on_to_the_same_end(void **state)
 {
     struct rv_deep_config c = config_of();
@@ -360,6 +489,10 @@ static void a_stopped_run_goes_on_to_the_same_end(void **state)
 
     (void)state;
     c.n_epochs = 2;
+    for (int i = 0; i < N_SAMPLES; i += 3) { // some take turns
+        f.samples[i].turn = i / 3 % 2;
+        f.samples[i].n_turns = 2;
+    }
     whole = train(&c, N_SAMPLES, &want);
     for (int32_t stop = 3;; stop += 4) { // stopped again and again
         struct watch w = {.stop_after = stop};
@@ -383,6 +516,13 @@ static void a_stopped_run_goes_on_to_the_same_end(void **state)
     assert_ok(rv_deep_open(&d, &c, f.samples, N_SAMPLES, err));
     assert_fails(rv_deep_load(d, path, &error), RUVLLM_INVALID, error, "another run");
     rv_deep_close(d);
+    c.rank = rv_deep_config_default().rank;
+    f.samples[0].turn = 1;
+    assert_ok(rv_deep_open(&d, &c, f.samples, N_SAMPLES, err));
+    assert_fails(rv_deep_load(d, path, &error), RUVLLM_INVALID, error, "another run");
+    rv_deep_close(d);
+    for (int i = 0; i < N_SAMPLES; i++)
+        f.samples[i].turn = f.samples[i].n_turns = 0;
     free(want);
     free(got);
 }
@@ -417,7 +557,10 @@ int main(void)
         cmocka_unit_test(a_preferred_answer_wins_over_the_rejected_one),
         cmocka_unit_test(votes_by_kto_move_both_ways_and_then_stop),
         cmocka_unit_test(what_moves_the_guard_too_far_is_no_result),
+        cmocka_unit_test(slack_is_taken_back),
         cmocka_unit_test(a_run_can_begin_where_another_ended),
+        cmocka_unit_test(samples_that_take_turns_are_seen_in_theirs),
+        cmocka_unit_test(turns_of_what_is_held_out_are_not_measured),
         cmocka_unit_test(what_cannot_be_trained_on_is_named),
     };
 

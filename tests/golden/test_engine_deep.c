@@ -197,7 +197,7 @@ static void what_was_learned_can_be_taken_along(void **state)
     const char *file = test_temp_path(".gguf");
     struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
     struct ruvllm_response *mine, *theirs;
-    size_t n_same = 0;
+    size_t n_same = 0, n = 0;
     int64_t generation;
 
     (void)state;
@@ -209,10 +209,10 @@ static void what_was_learned_can_be_taken_along(void **state)
     theirs = ask("fred", TEXT, NULL);
     adapter = NULL;
     assert_int_equal(mine->n_tokens, theirs->n_tokens);
-    assert_memory_equal(mine->tokens, theirs->tokens, mine->n_tokens * sizeof(*mine->tokens));
-    for (size_t i = 0; i < mine->n_tokens; i++)
-        n_same += fabsf(mine->logprobs[2 * i].logprob - theirs->logprobs[2 * i].logprob) < 2e-3f;
-    assert_true(n_same > mine->n_tokens / 2); // memory stays behind: tokens that it had a say in differ
+    /* Memory stays behind: likelihoods that it had a say in differ, and where it chose another token all after it. */
+    for (; n < mine->n_tokens && mine->tokens[n] == theirs->tokens[n]; n++)
+        n_same += fabsf(mine->logprobs[2 * n].logprob - theirs->logprobs[2 * n].logprob) < 2e-3f;
+    assert_true(n >= N_ANSWER / 2 && n_same > n / 2);
     ruvllm_response_free(theirs);
     n_adapters = MAX_NAMED; // as many as a request may name, and what was learned on top
     theirs = ask("anna", TEXT, NULL);
