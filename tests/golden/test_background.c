@@ -4,6 +4,7 @@
  */
 #include "golden/learn_bed.h"
 
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
