@@ -232,12 +232,9 @@ static void what_is_wrong_with_a_response_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(choices_become_the_engines_parameters),
-        cmocka_unit_test(calls_are_counted_not_cut),
-        cmocka_unit_test(calls_and_results_are_handed_to_the_template),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(responses_say_the_same_in_other_words),
-        cmocka_unit_test(items_become_messages),
+        cmocka_unit_test(choices_become_the_engines_parameters),        cmocka_unit_test(calls_are_counted_not_cut),
+        cmocka_unit_test(calls_and_results_are_handed_to_the_template), cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(responses_say_the_same_in_other_words),        cmocka_unit_test(items_become_messages),
         cmocka_unit_test(what_is_wrong_with_a_response_is_named),
     };
 
