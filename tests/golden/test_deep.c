@@ -409,15 +409,15 @@ static void what_cannot_be_trained_on_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
-        cmocka_unit_test(without_steps_nothing_is_gained),
         cmocka_unit_test(another_domain_is_learned_and_the_old_one_kept),
+        cmocka_unit_test(without_steps_nothing_is_gained),
         cmocka_unit_test(a_pull_to_the_center_keeps_values_near_it),
         cmocka_unit_test(a_vote_against_makes_an_answer_less_likely),
         cmocka_unit_test(a_preferred_answer_wins_over_the_rejected_one),
         cmocka_unit_test(votes_by_kto_move_both_ways_and_then_stop),
         cmocka_unit_test(what_moves_the_guard_too_far_is_no_result),
         cmocka_unit_test(a_run_can_begin_where_another_ended),
+        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
         cmocka_unit_test(what_cannot_be_trained_on_is_named),
     };
 
