@@ -549,9 +549,8 @@ static void what_cannot_be_trained_on_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
-        cmocka_unit_test(without_steps_nothing_is_gained),
         cmocka_unit_test(another_domain_is_learned_and_the_old_one_kept),
+        cmocka_unit_test(without_steps_nothing_is_gained),
         cmocka_unit_test(a_pull_to_the_center_keeps_values_near_it),
         cmocka_unit_test(a_vote_against_makes_an_answer_less_likely),
         cmocka_unit_test(a_preferred_answer_wins_over_the_rejected_one),
@@ -561,6 +560,7 @@ int main(void)
         cmocka_unit_test(a_run_can_begin_where_another_ended),
         cmocka_unit_test(samples_that_take_turns_are_seen_in_theirs),
         cmocka_unit_test(turns_of_what_is_held_out_are_not_measured),
+        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
         cmocka_unit_test(what_cannot_be_trained_on_is_named),
     };
 
