@@ -65,6 +65,7 @@ struct rv_event_writer {
     int64_t n_tidy;       // of those, that the tidier has seen to
     int64_t n_begun_anew; // pages of the log when the writer last tried that
     bool is_busy;         // somebody writes, without the lock
+    bool is_tidying;      // the tidier does
     bool is_over;
     struct rv_event_writer_stats stats;
 };
@@ -192,6 +193,8 @@ static void shorten_log(struct rv_event_writer *w)
 
     if (!is_log_long(w))
         return;
+    while (w->is_tidying) // two at once do nothing, and the log would grow for as long as that takes
+        pthread_cond_wait(&w->wake, &w->lock);
     w->n_begun_anew = w->n_log;
     pthread_mutex_unlock(&w->lock);
     if (w->db->sql->tidy(w->db, &failure))
@@ -292,10 +295,13 @@ static void *tidy_up(void *arg)
             pthread_cond_wait(&w->untidy, &w->lock);
             continue;
         }
+        w->is_tidying = true;
         pthread_mutex_unlock(&w->lock);
         if (w->tidy_db->sql->tidy(w->tidy_db, &failure))
             rv_log(RUVLLM_LOG_WARN, "%.240s", failure.message); // the writer does it in the end
         pthread_mutex_lock(&w->lock);
+        w->is_tidying = false;
+        pthread_cond_signal(&w->wake);
         w->n_tidy = w->n_log < pages ? 0 : pages; // it may have begun anew
     }
     pthread_mutex_unlock(&w->lock);
