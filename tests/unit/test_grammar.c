@@ -104,7 +104,7 @@ static void masks_are_what_reading_says(void **state)
         rv_rng_init(&rng, i);
         rv_buf_init(&text, 1 << 16);
         assert_ok(rv_grammar_matcher_new(&m, g, err));
-        for (int step = 0; step < 60 && !rv_grammar_matcher_is_complete(m); step++) {
+        for (int step = 0; step < 24 && !rv_grammar_matcher_is_complete(m); step++) {
             const uint64_t *bits;
             uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
             int32_t token;
@@ -162,7 +162,7 @@ static void counting_is_the_same_as_writing_out(void **state)
         g[0] = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, counted);
         g[1] = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, written);
         rv_rng_init(&rng, i);
-        for (int answer = 0; answer < 40; answer++) {
+        for (int answer = 0; answer < 25; answer++) {
             struct rv_grammar_matcher *m[2];
 
             for (int k = 0; k < 2; k++)
