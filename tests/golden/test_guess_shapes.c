@@ -107,13 +107,14 @@ static void a_draft_model_guesses_for_shapes(void **state)
     (void)state;
     test_need_file(test_model("stories15M-q4_0.gguf"));
     assert_int_equal(compare_answers("models/stories15M-f16.gguf", test_model("stories15M-q4_0.gguf"), 0), 0);
-    assert_int_equal(compare_answers("models/stories15M-f16.gguf", test_model("stories15M-q4_0.gguf"), 0.8f), 0);
+    /* Drawn, where rounding is small beside what a draw takes: the model guesses for itself. */
+    assert_int_equal(compare_answers("models/stories260K.gguf", test_data("models/stories260K.gguf"), 0.8f), 0);
 }
 
 /* The text says what follows, and the shape wants something else there: nothing but what it allows is computed. */
 static void what_a_shape_forbids_is_not_computed(void **state)
 {
-    struct ruvllm_generate_params params = bed_greedy(N_TOKENS);
+    struct ruvllm_generate_params params = bed_greedy(96);
     const char *text = "a b c d 9 8 7 6 5 4 3. a b c d 9 8 7 6 5 4 3. a b c d 9 8 7 6 5 4 3.";
     struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
     struct ruvllm_response *free_answer, *answer;
