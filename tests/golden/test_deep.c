@@ -385,7 +385,7 @@ static void slack_is_taken_back(void **state)
     c.patience = 0;
     c.held_out = 0;
     c.kl_weight = 4;
-    c.max_guard_kl = 0.03f;
+    c.max_guard_kl = 0.08f;
     c.guard_slack = 0;
     (void)watch_guard(&c, &without);
     c.guard_slack = 4;
