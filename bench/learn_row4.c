@@ -19,7 +19,7 @@ enum {
     MAX_TOKENS = 96,
     RANK = 16,
     EPOCHS = 60,
-    EPOCHS_LARGE = 20,
+    EPOCHS_LARGE = 24,
     EPOCHS_SHORT = 25,
     N_ANCHORS = 1024, // few are learned by heart, and then hold nothing else in place
     N_ANCHORS_LARGE = 512,

@@ -207,12 +207,16 @@ static void set_kl_scale(struct rv_deep *d, double scale)
     d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
 }
 
-/* Where the guard is to be after this epoch. Facts are learned with room; what they cost is then taken back. */
+/*
+ * Where the guard is to be after this epoch. Facts are learned with room; what they cost is then taken back, for which
+ * there are too few epochs in a short run.
+ */
 static double guard_aim(const struct rv_deep *d)
 {
     double left = fmax(0, 1 - (d->state.epoch + 1.0) / (GUARD_TIGHT * d->config.n_epochs));
+    bool is_long = d->config.n_epochs > KL_EPOCHS;
 
-    return GUARD_AIM * (double)d->config.max_guard_kl * (1 + (double)d->config.guard_slack * left);
+    return GUARD_AIM * (double)d->config.max_guard_kl * (1 + (is_long ? (double)d->config.guard_slack * left : 0));
 }
 
 /*

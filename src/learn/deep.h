@@ -69,7 +69,7 @@ struct rv_deep_config {
      * the next. Those of the last epoch are first taken back towards the first ones, by no more than half. 0: no limit.
      */
     float max_guard_kl;
-    float guard_slack;       // by so many times the limit more the guard may be moved at first, less and less; then not
+    float guard_slack;       // in runs of more than 20 epochs: so many limits more at first, less and less, then none
     bool has_kto;            // votes are judged as a whole instead of token by token
     float beta;              // of DPO and KTO
     float preference_weight; // of what is judged as a whole against the rest
