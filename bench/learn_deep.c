@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ANCHORS = 96, GUARD_EVERY = 4, N_OWN = 24, N_FISHER = 16, N_THREADS = 2 };
+enum { N_ANCHORS = 96, GUARD_EVERY = 4, N_OWN = 24, N_FISHER = 16 };
 
 void deep_open(struct deep_bed *bed, const struct learn_args *args)
 {
@@ -17,7 +17,8 @@ void deep_open(struct deep_bed *bed, const struct learn_args *args)
 
     *bed = (struct deep_bed){0};
     lab_open(&bed->lab, args->path, args->seed);
-    if (rv_team_open(&bed->team, N_THREADS, false, &err))
+    /* One thread: seeds and models run beside each other instead. */
+    if (rv_team_open(&bed->team, 1, false, &err))
         lab_die("threads", &err);
     bed->anchors = lab_write_texts(&bed->lab, N_ANCHORS, LAB_TEXT);
     bed->own = lab_write_texts(&bed->lab, N_OWN, LAB_TEXT);
@@ -34,6 +35,11 @@ void deep_close(struct deep_bed *bed)
     lab_free_texts(&bed->own);
     rv_team_close(bed->team);
     lab_close(&bed->lab);
+}
+
+bool deep_is_large(const struct deep_bed *bed)
+{
+    return bed->lab.n_dims > 128;
 }
 
 double deep_self(struct deep_bed *bed)

@@ -33,6 +33,8 @@ struct deep_bed {
 
 void deep_open(struct deep_bed *bed, const struct learn_args *args);
 void deep_close(struct deep_bed *bed);
+/* Of millions of parameters: an epoch teaches more, and takes longer. */
+bool deep_is_large(const struct deep_bed *bed);
 /* Trains; goes on from the run before when there was one. False: nothing was gained, and all is as before. */
 bool deep_train(struct deep_bed *bed, const struct rv_deep_sample *samples, size_t n, const struct deep_recipe *recipe);
 /* By how much the model's own texts have become less likely. */

@@ -9,7 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_SAMPLES = 64, N_SHORT = 16, PROMPT = 16, SAMPLE = 112, N_HELD = 24, RANK = 8, MAX_BYTES = 120000 };
+enum {
+    N_SAMPLES = 64,
+    N_SHORT = 16,
+    N_POINTS = 4,
+    PROMPT = 16,
+    SAMPLE = 112,
+    N_HELD = 24,
+    RANK = 8,
+    MAX_BYTES = 120000
+};
 
 static const char *const FILE_NAME = "text/tinyshakespeare.txt";
 
@@ -69,11 +78,12 @@ static double held_nll(struct lessons *l, const struct domain *d, int n)
     return sum / n;
 }
 
-static void teach(struct lessons *l, const struct domain *d, int n, bool shuffled)
+/* Samples from number `first` up to `end`. */
+static void teach(struct lessons *l, const struct domain *d, int first, int end, bool shuffled)
 {
     int32_t tokens[SAMPLE + 1];
 
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = first; i < end; i++) {
         take_sample(l, d, i, tokens);
         for (uint32_t k = SAMPLE; shuffled && k > PROMPT; k--) {
             uint32_t other = PROMPT + (uint32_t)rv_rng_below(&l->lab.rng, k - PROMPT + 1);
@@ -99,19 +109,27 @@ void learn_row5(struct learn_args *args)
     int n = args->is_short ? N_SHORT : N_SAMPLES;
     struct domain taught, held;
     struct lessons l;
-    double base;
+    double base, now = 0, self = 0;
 
     lessons_open(&l, args, RANK);
     taught = open_domain(&l, 2000 + 10000 * (size_t)(args->seed % 16), n * SAMPLE);
     held = open_domain(&l, 600000, N_HELD * SAMPLE);
     base = held_nll(&l, &held, N_HELD);
     print(args, "base", base, LEARN_FREE, 0, 0);
-    teach(&l, &taught, n, false);
-    print(args, NULL, held_nll(&l, &held, N_HELD) / base - 1, LEARN_AT_MOST, -0.12, -0.02);
-    print(args, "self", lessons_self(&l), LEARN_AT_MOST, 0.015, 0.03);
+    learn_figure_curve(args, RANK, "held", 0, 0);
+    learn_figure_curve(args, RANK, "self", 0, 0);
+    for (int i = 1; i <= N_POINTS; i++) {
+        teach(&l, &taught, n / N_POINTS * (i - 1), n / N_POINTS * i, false);
+        now = held_nll(&l, &held, N_HELD) / base - 1;
+        self = lessons_self(&l);
+        learn_figure_curve(args, RANK, "held", n / N_POINTS * i, now);
+        learn_figure_curve(args, RANK, "self", n / N_POINTS * i, self);
+    }
+    print(args, NULL, now, LEARN_AT_MOST, -0.12, -0.02);
+    print(args, "self", self, LEARN_AT_MOST, 0.015, 0.03);
     print(args, "keys", rv_memory_n_keys(l.now.memory), LEARN_FREE, 0, 0);
     lessons_forget(&l, RANK);
-    teach(&l, &taught, n, true);
+    teach(&l, &taught, 0, n, true);
     print(args, "shuffled", held_nll(&l, &held, N_HELD) / base - 1, LEARN_FREE, 0, 0);
     lessons_close(&l);
     free(taught.tokens);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { N_SAMPLES = 256, N_SHORT = 24, N_HELD = 24, RANK = 16, EPOCHS = 12, EPOCHS_SHORT = 6 };
+enum { N_SAMPLES = 256, N_SHORT = 24, N_HELD = 24, RANK = 16, EPOCHS = 12, EPOCHS_LARGE = 4, EPOCHS_SHORT = 6 };
 
 static const char *const FILE_NAME = "tinyshakespeare.txt";
 static const size_t HELD_AT = 600000;
@@ -49,6 +49,8 @@ void learn_row6(struct learn_args *args)
     double base;
 
     deep_open(&bed, args);
+    if (deep_is_large(&bed))
+        recipe.n_epochs = EPOCHS_LARGE;
     deep_domain_open(&taught, &bed, FILE_NAME, 2000 + 10000 * (size_t)(args->seed % 16), n, 0);
     deep_domain_open(&held, &bed, FILE_NAME, HELD_AT, N_HELD, 0);
     base = deep_domain_nll(&bed, &held);

@@ -8,7 +8,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_DOMAINS = 5, N_SAMPLES = 64, N_SHORT = 10, N_HELD = 12, RANK = 16, EPOCHS = 8, EPOCHS_SHORT = 4 };
+enum {
+    N_DOMAINS = 5,
+    N_SAMPLES = 64,
+    N_SHORT = 10,
+    N_HELD = 12,
+    RANK = 16,
+    EPOCHS = 8,
+    EPOCHS_LARGE = 3,
+    EPOCHS_SHORT = 4
+};
 
 static const struct {
     const char *file;
@@ -65,6 +74,8 @@ void learn_row7(struct learn_args *args)
     double worst = -INFINITY, gain = 0;
 
     deep_open(&bed, args);
+    if (deep_is_large(&bed))
+        recipe.n_epochs = EPOCHS_LARGE;
     for (int i = 0; i < N_DOMAINS; i++) {
         size_t offset = domains[i].taught_at + 1000 * (size_t)(args->seed % 16);
 

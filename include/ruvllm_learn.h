@@ -114,7 +114,7 @@ struct ruvllm_learned_info {
     double anchor_kl;          // how far text that nobody voted on was moved, when the background loop last looked
     int64_t n_ticks;           // what the background loop added
     int32_t n_paused;          // votes to come that teach nothing, after votes became all alike; 0: learning goes on
-    double kl_budget;          // of anchor_kl: beyond it, ticks pull back what was learned
+    double kl_budget;          // of anchor_kl: beyond it, ticks pull back what was learned; 0: not known before a tick
     ruvllm_consolidation consolidation; // that the background loop works by
 };
 

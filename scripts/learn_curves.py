@@ -5,8 +5,11 @@ import math
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 190, 58, 40, 26
 TITLES = {
     "2": "A skill from votes alone: answers to unseen prompts that have the word, and what it costs",
+    "5": "A domain from corrected samples, at once: change of NLL on another part of it, and what it costs",
+    "7": "Five domains, one after the other: what each earlier one has lost at the end, and what it costs",
 }
-LABELS = {"skill": "answers with the word", "self": "self: rise of NLL on own text"}
+LABELS = {"skill": "answers with the word", "self": "self: rise of NLL on own text", "held": "held out: change of NLL",
+          "kept": "lost since it was learned"}
 STYLE = """<style>
   .ground { fill: #ffffff } .text { fill: #24292f } .faint { stroke: #d0d7de } .axis { stroke: #57606a }
   .s0 { stroke: #0969da; fill: #0969da } .s1 { stroke: #bc4c00; fill: #bc4c00 } .s2 { stroke: #1a7f37; fill: #1a7f37 }

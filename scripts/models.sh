@@ -3,7 +3,7 @@
 #
 #   1. TinyLlama-1.1B-Chat, fetched once and checked, then quantised anew to Q4_K_M and Q8_0
 #   2. quantised forms of the small trained models of the test data
-#   3. synthetic models: small ones for parity, two with a real model's shape for timing
+#   3. synthetic models: small ones for parity, three with a real model's shape for timing
 #
 # They go to $RUVLLM_DEPS_DIR/models (default ~/.cache/ruvllm-deps/models). Each file has a stamp that names what
 # it was made from; a changed recipe, source or tool makes it anew. A file appears under its name only when whole.
@@ -99,6 +99,7 @@ is_maker_built=no
 for name in $(recipes); do
     case $name in
     synth-*) make_synthetic "$name" ;;
+    smollm2-*) make_synthetic "$name" "$data/vocab/ggml/ggml-vocab-gpt-2.gguf" ;;
     *) make_synthetic "$name" "$data/vocab/ggml/ggml-vocab-qwen2.gguf" ;;
     esac
 done

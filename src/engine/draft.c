@@ -1,13 +1,15 @@
 #include "engine/draft.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "kv/kv_seq.h"
 
 #include <string.h>
 
 enum {
-    PIECE = 256, // rows of a step of the small model, and so what one catches up between two steps of the large one
+    PIECE = 256,  // rows of a step of the small model, and so what one catches up between two steps of the large one
+    FEW_ROWS = 2, // of one sequence: the token that is due, and the last guess when all were right
 };
 
 static const size_t MAX_KV_BYTES = (size_t)1 << 30;
@@ -60,7 +62,9 @@ static ruvllm_status open_model(struct rv_draft *d, const struct rv_draft_config
     rc = rv_model_open(&d->model, c->path, &params, false, err);
     if (!rc && !rv_model_has_blocks(d->model))
         rc = rv_fail(err, RUVLLM_UNSUPPORTED, "it does not run in the engine's own graph on the CPU");
-    return rc ? rc : check_vocabulary(d->model, c->target, err);
+    if (!rc)
+        rc = check_vocabulary(d->model, c->target, err);
+    return rc ? rc : rv_device_borrow_threads(d->model->device, c->target->device, err);
 }
 
 static ruvllm_status open_state(struct rv_draft *d, struct ruvllm_error *err)
@@ -189,8 +193,11 @@ static int32_t likeliest(const float *row, int32_t n)
     return best;
 }
 
-/* One step of the small model; false when there was nothing to do, or it failed. */
-static bool run_round(struct rv_draft *d, struct rv_draft_wish *wishes, int32_t n)
+/*
+ * One step of the small model; false when there was nothing to do, or it failed. *is_plain: nobody had to catch up in
+ * it.
+ */
+static bool run_round(struct rv_draft *d, struct rv_draft_wish *wishes, int32_t n, bool *is_plain)
 {
     struct rv_batch batch = {.tokens = d->tokens,
                              .pos = d->pos,
@@ -206,6 +213,7 @@ static bool run_round(struct rv_draft *d, struct rv_draft_wish *wishes, int32_t 
         add_part(d, &batch, &wishes[i]);
     n_parts = batch.n_mixes; // counted there, and of no other use here
     batch.n_mixes = 0;
+    *is_plain = batch.n_rows <= FEW_ROWS * n_parts;
     if (batch.n_rows == 0)
         return false;
     if (d->model->backend->run(d->state, &batch, RV_DECODER_LOGITS, &rows, &err)) {
@@ -229,12 +237,22 @@ static bool run_round(struct rv_draft *d, struct rv_draft_wish *wishes, int32_t 
     return batch.n_out > 0;
 }
 
-void rv_draft_guess(struct rv_draft *draft, struct rv_draft_wish *wishes, int32_t n)
+int64_t rv_draft_guess(struct rv_draft *draft, struct rv_draft_wish *wishes, int32_t n)
 {
+    int64_t start = rv_clock_us(), us = 0;
+    int32_t n_plain = 0;
+    bool is_plain;
+
     for (int32_t i = 0; i < n; i++) {
         wishes[i].n_given = 0;
         (void)follow(draft, &wishes[i]);
     }
-    while (run_round(draft, wishes, n))
-        ;
+    while (run_round(draft, wishes, n, &is_plain)) {
+        int64_t now = rv_clock_us();
+
+        us += is_plain ? now - start : 0;
+        n_plain += is_plain;
+        start = now;
+    }
+    return n_plain ? us / n_plain : 0;
 }

@@ -34,8 +34,11 @@ struct rv_draft_wish {
     int32_t n_given;
 };
 
-/* Guesses for all of them in turns. Who is far behind, as with a new prompt, catches up a piece and gets none yet. */
-void rv_draft_guess(struct rv_draft *draft, struct rv_draft_wish *wishes, int32_t n);
+/*
+ * Guesses for all of them in turns. Who is far behind, as with a new prompt, catches up a piece and gets none yet.
+ * Returns how many microseconds a guess took, without catching up; 0: there was none to tell it by.
+ */
+int64_t rv_draft_guess(struct rv_draft *draft, struct rv_draft_wish *wishes, int32_t n);
 /* Nobody has the slot any more. */
 void rv_draft_vacate(struct rv_draft *draft, int32_t slot);
 

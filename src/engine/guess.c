@@ -1,7 +1,6 @@
 #include "engine/guess.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "engine/draft.h"
 
 /* What is being prepared: the wishes that a draft model is asked for. */
@@ -87,18 +86,15 @@ static void take_guesses(struct rv_job *job, int32_t n)
 
 static void ask_draft(struct rv_guess *g, int32_t n)
 {
-    int64_t start = rv_clock_us();
-    int32_t n_rounds = 0;
+    int64_t us;
 
     if (n == 0)
         return;
-    rv_draft_guess(g->draft, g->wishes, n);
-    for (int32_t i = 0; i < n; i++) {
+    us = rv_draft_guess(g->draft, g->wishes, n);
+    for (int32_t i = 0; i < n; i++)
         take_guesses(g->jobs[i], g->wishes[i].n_given);
-        n_rounds = g->wishes[i].n_given > n_rounds ? g->wishes[i].n_given : n_rounds;
-    }
-    if (n_rounds > 0)
-        rv_speculate_note_draft(&g->clock, (rv_clock_us() - start) / n_rounds);
+    if (us > 0)
+        rv_speculate_note_draft(&g->clock, us);
 }
 
 void rv_guess_begin(struct ruvllm_engine *engine)

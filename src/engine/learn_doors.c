@@ -127,7 +127,7 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.n_keys = sum.n_keys;
     ours.is_paused = sum.is_paused;
     ours.anchor_kl = sum.anchor_kl;
-    ours.kl_budget = RV_TICK_BUDGET;
+    ours.kl_budget = sum.kl_budget;
     ours.n_ticks = sum.n_ticks;
     ours.n_paused = sum.n_paused;
     ours.consolidation = (ruvllm_consolidation)sum.strategy;

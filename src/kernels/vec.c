@@ -33,7 +33,15 @@ static void add_bf16(float *y, const uint16_t *x, float c, size_t n)
         y[i] = (float)((double)y[i] + (double)rv_vec_from_bf16(x[i]) * (double)c);
 }
 
-const struct rv_vec_ops rv_vec_scalar = {.dot = dot, .add = add, .dot_bf16 = dot_bf16, .add_bf16 = add_bf16};
+static size_t first_above(const float *x, size_t from, size_t n, float bound)
+{
+    while (from < n && !(x[from] > bound))
+        from++;
+    return from;
+}
+
+const struct rv_vec_ops rv_vec_scalar = {
+    .dot = dot, .add = add, .dot_bf16 = dot_bf16, .add_bf16 = add_bf16, .first_above = first_above};
 
 const struct rv_vec_ops *rv_vec_best(void)
 {

@@ -14,6 +14,8 @@ struct rv_vec_ops {
     void (*add)(float *y, const float *x, float c, size_t n); // y += c x
     float (*dot_bf16)(const float *x, const uint16_t *y, size_t n);
     void (*add_bf16)(float *y, const uint16_t *x, float c, size_t n);
+    /* The first place from `from` on that is above `bound`; n when there is none. What is no number is not above. */
+    size_t (*first_above)(const float *x, size_t from, size_t n, float bound);
 };
 
 extern const struct rv_vec_ops rv_vec_scalar; // in double, one after the other: the reference

@@ -5,6 +5,8 @@
 
 #include "kernels/vec.h"
 
+#include <stdbool.h>
+
 enum { WIDTH = LANE_BYTES / 4, SPAN = 4 };
 
 typedef float lanes __attribute__((vector_size(LANE_BYTES)));
@@ -93,6 +95,32 @@ static void add_bf16(float *y, const uint16_t *x, float c, size_t n)
         y[i] += rv_vec_from_bf16(x[i]) * c;
 }
 
-static const struct rv_vec_ops lane_ops = {.dot = dot, .add = add, .dot_bf16 = dot_bf16, .add_bf16 = add_bf16};
+static inline bool has_any(words mask)
+{
+    uint64_t parts[LANE_BYTES / 8], all = 0;
+
+    memcpy(parts, &mask, sizeof(parts));
+    for (size_t i = 0; i < LANE_BYTES / 8; i++)
+        all |= parts[i];
+    return all != 0;
+}
+
+static size_t first_above(const float *x, size_t from, size_t n, float bound)
+{
+    for (; from + WIDTH * SPAN <= n; from += WIDTH * SPAN) {
+        words above = {0};
+
+        for (size_t j = 0; j < SPAN; j++)
+            above |= (words)(load(x + from + j * WIDTH) > bound);
+        if (has_any(above))
+            break;
+    }
+    while (from < n && !(x[from] > bound))
+        from++;
+    return from;
+}
+
+static const struct rv_vec_ops lane_ops = {
+    .dot = dot, .add = add, .dot_bf16 = dot_bf16, .add_bf16 = add_bf16, .first_above = first_above};
 
 #endif

@@ -3,7 +3,9 @@
  * size n_dims x n_dims is made; each iteration reads the rows twice.
  *
  * Its length: for a token drawn from p, the expectation of (g . dh)^2 is the variance of the logits' change, which is
- * twice the KL divergence as far as second order goes. So the rows themselves say how long the step may be.
+ * twice the KL divergence as far as second order goes. So the rows themselves say how long the step may be. But rows
+ * that were certain of their tokens say nothing of what it does elsewhere: no step changes its own states by more than
+ * a share of what states are long.
  */
 #include "learn/head_adapter.h"
 
@@ -13,6 +15,8 @@
 
 #include <math.h>
 #include <string.h>
+
+static const double MAX_CHANGE = 0.05; // of a state's length; votes on ordinary answers come to 0.01 to 0.045
 
 enum { ITERATIONS = 2, MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK };
 
@@ -55,15 +59,20 @@ struct sum {
     int32_t n_found;
     float *a; // pairs found, in 32 bits
     float *b;
+    float *first; // a b to begin with
+    float *row;   // scratch
 };
 
-/* b = M a', with a' = C^-1 a: the raising direction is against the gradient. */
+/*
+ * b = M a', with a' = C^-1 a: the raising direction is against the gradient. Begins where to_right ended, whose last
+ * rows are still in the processor's cache.
+ */
 static void to_left(const struct sum *s, const float *a, float *b)
 {
     const struct rv_head_rows *r = s->rows;
 
     memset(b, 0, s->n_dims * sizeof(*b));
-    for (size_t t = 0; t < r->n; t++) {
+    for (size_t t = r->n; t-- > 0;) {
         float c;
 
         if (r->weights[t] == 0)
@@ -78,16 +87,16 @@ static void to_right(const struct sum *s, const float *b, float *a)
 {
     const struct rv_head_rows *r = s->rows;
 
-    memset(a, 0, s->n_dims * sizeof(*a));
+    memset(s->row, 0, s->n_dims * sizeof(*s->row));
     for (size_t t = 0; t < r->n; t++) {
         float c;
 
         if (r->weights[t] == 0)
             continue;
         c = r->weights[t] * s->ops->dot_bf16(b, r->gradients + t * s->n_dims, s->n_dims);
-        s->ops->add_bf16(a, r->states + t * s->n_dims, -c, s->n_dims);
+        s->ops->add_bf16(s->row, r->states + t * s->n_dims, -c, s->n_dims);
     }
-    rv_whitening_apply(s->whitening, a);
+    rv_whitening_apply(s->whitening, s->row, a);
 }
 
 /* Takes out of b what lies along the pairs before. */
@@ -118,9 +127,7 @@ static bool find_pair(struct sum *s)
     float *a = s->a + (size_t)s->n_found * s->n_dims;
     float *b = s->b + (size_t)s->n_found * s->n_dims;
 
-    memset(b, 0, s->n_dims * sizeof(*b));
-    for (size_t t = 0; t < s->rows->n; t++)
-        s->ops->add_bf16(b, s->rows->gradients + t * s->n_dims, -s->rows->weights[t], s->n_dims);
+    memcpy(b, s->first, s->n_dims * sizeof(*b));
     for (int i = 0; i < ITERATIONS; i++) {
         if (i > 0)
             to_left(s, a, b);
@@ -137,8 +144,9 @@ static bool find_pair(struct sum *s)
 
 /* What the pairs found do to the rows: the mean of what is gained, by the rows' weights, and the mean KL divergence. */
 struct effect {
-    double gain; // to first order, for weights whose mean size is 1
-    double kl;   // half the mean of (g . B A h)^2, over gradients g of tokens as they are drawn
+    double gain;   // to first order, for weights whose mean size is 1
+    double kl;     // half the mean of (g . B A h)^2, over gradients g of tokens as they are drawn
+    double square; // the mean of |B A h|^2
 };
 
 static struct effect measure(const struct sum *s)
@@ -153,6 +161,7 @@ static struct effect measure(const struct sum *s)
             const float *b = s->b + (size_t)i * s->n_dims;
             float inner = s->ops->dot_bf16(s->a + (size_t)i * s->n_dims, s->rows->states + t * s->n_dims, s->n_dims);
 
+            e.square += (double)inner * (double)inner; // the b are of length 1, and at right angles
             change += (double)(inner * s->ops->dot_bf16(b, s->rows->probes + t * s->n_dims, s->n_dims));
             gain -= (double)(inner * s->ops->dot_bf16(b, s->rows->gradients + t * s->n_dims, s->n_dims));
         }
@@ -162,6 +171,7 @@ static struct effect measure(const struct sum *s)
     }
     e.gain = size > 0 ? e.gain / size : 0;
     e.kl = s->rows->n ? e.kl / (double)s->rows->n : 0;
+    e.square = s->rows->n ? e.square / (double)s->rows->n : 0;
     return e;
 }
 
@@ -169,10 +179,12 @@ static struct effect measure(const struct sum *s)
  * How far to go: as far as is allowed. But who raises tokens gains less and less on the way, most of all when they were
  * the likeliest already, and loses beyond gain / (2 kl).
  */
-static double length_of(const struct effect *e, double target_kl, bool raises)
+static double length_of(const struct effect *e, double target_kl, bool raises, double mean_square)
 {
     double allowed = sqrt(target_kl / e->kl), useful = e->gain / (2 * e->kl);
+    double farthest = MAX_CHANGE * sqrt(mean_square / e->square);
 
+    allowed = farthest < allowed ? farthest : allowed;
     return raises && useful < allowed ? useful : allowed;
 }
 
@@ -185,13 +197,18 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
                     .ops = rv_vec_best(),
                     .n_dims = n,
                     .a = scratch,
-                    .b = scratch + RV_HEAD_ADAPTER_STEP_RANK * n};
+                    .b = scratch + RV_HEAD_ADAPTER_STEP_RANK * n,
+                    .first = scratch + 2 * RV_HEAD_ADAPTER_STEP_RANK * n,
+                    .row = scratch + (2 * RV_HEAD_ADAPTER_STEP_RANK + 1) * n};
     double length, side, total = 0;
     struct effect effect;
 
     step->n_pairs = 0;
     step->kl = 0;
     step->gain = 0;
+    memset(s.first, 0, n * sizeof(*s.first));
+    for (size_t t = rows->n; t-- > 0;) // so that what comes next finds the first rows in the cache
+        s.ops->add_bf16(s.first, rows->gradients + t * n, -rows->weights[t], n);
     while (s.n_found < n_pairs && find_pair(&s))
         ;
     effect = measure(&s);
@@ -199,7 +216,7 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
         total += (double)rows->weights[t];
     if (!(effect.kl > 0) || !isfinite(effect.kl))
         return;
-    length = length_of(&effect, target_kl, total > 0);
+    length = length_of(&effect, target_kl, total > 0, rv_whitening_mean_square(whitening));
     if (!(length > 0))
         return;
     side = sqrt(length); // half of it on either side

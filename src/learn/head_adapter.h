@@ -8,7 +8,11 @@
 
 #include "learn/whitening.h"
 
-enum { RV_HEAD_ADAPTER_MAX_RANK = 8, RV_HEAD_ADAPTER_STEP_RANK = 2 };
+enum {
+    RV_HEAD_ADAPTER_MAX_RANK = 8,
+    RV_HEAD_ADAPTER_STEP_RANK = 2,
+    RV_HEAD_ADAPTER_SCRATCH = RV_HEAD_ADAPTER_MAX_RANK + 2 * RV_HEAD_ADAPTER_STEP_RANK // rows, for steps and folding
+};
 
 struct rv_head_adapter {
     int32_t n_dims;
@@ -42,15 +46,10 @@ void rv_head_adapter_release(struct rv_head_adapter *adapter);
 /* Back to no change at all. */
 void rv_head_adapter_clear(struct rv_head_adapter *adapter);
 
-/* Scratch for making steps of up to n_dims; one for each thread that does. */
-struct rv_head_scratch {
-    float *rows; // 6 of n_dims
-    int32_t n_dims;
-};
-
 /*
  * The step that raises the likelihood of the rows' tokens by their weights, whitened. Its KL on the rows is at most
  * `target_kl`, and less where going further would gain nothing. A step of no pairs when the rows say nothing.
+ * `scratch` is RV_HEAD_ADAPTER_SCRATCH rows, here and below.
  */
 void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *rows,
                           const struct rv_whitening *whitening, double target_kl, int32_t n_pairs, float *scratch);

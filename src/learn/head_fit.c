@@ -528,8 +528,8 @@ static void balance(struct rv_head_fit *f, struct rv_head_adapter *x, const stru
         float *a = x->a + (size_t)x->n_pairs * dims;
 
         for (size_t d = 0; d < dims; d++)
-            a[d] = (float)rv_rng_normal(rng);
-        rv_whitening_apply(f->whitening, a);
+            v->changed[d] = (float)rv_rng_normal(rng);
+        rv_whitening_apply(f->whitening, v->changed, a);
         memset(x->b + (size_t)x->n_pairs * dims, 0, dims * sizeof(*x->b));
         x->n_pairs++;
     }

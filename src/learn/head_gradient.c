@@ -70,13 +70,14 @@ void rv_head_gradient_row(const struct rv_head_gradient *gradient, int32_t token
 /* Insertion into a short sorted list; almost every logit fails the comparison with its last. */
 static void find_top(const float *logits, size_t n_vocab, struct top *top)
 {
+    const struct rv_vec_ops *ops = rv_vec_best();
     float least = -INFINITY;
 
     top->n = 0;
-    for (size_t i = 0; i < n_vocab; i++) {
+    for (size_t i = 0; (i = ops->first_above(logits, i, n_vocab, least)) < n_vocab; i++) {
         size_t at;
 
-        if (!(logits[i] > least) || logits[i] == INFINITY)
+        if (logits[i] == INFINITY)
             continue;
         top->n = top->n < RV_HEAD_GRADIENT_TOP ? top->n + 1 : top->n;
         for (at = top->n - 1; at > 0 && top->logits[at - 1] < logits[i]; at--) {

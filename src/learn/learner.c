@@ -79,6 +79,7 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                        .n_keys = rv_memory_n_keys(t->state->now.memory),
                                        .is_paused = t->is_paused,
                                        .anchor_kl = t->state->now.anchor_kl,
+                                       .kl_budget = learner->kl_budget,
                                        .n_ticks = t->state->now.n_ticks,
                                        .n_paused = t->state->now.flood.n_paused};
     if (learner->background)

@@ -84,6 +84,7 @@ struct rv_learner_summary {
     int64_t n_keys;
     bool is_paused;
     double anchor_kl;
+    double kl_budget;
     int64_t n_ticks;
     int32_t n_paused;
     enum rv_consolidate_strategy strategy; // of the background loop

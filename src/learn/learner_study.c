@@ -140,6 +140,8 @@ static void on_made(void *user, struct rv_background_job *job)
     struct ruvllm_error err;
     ruvllm_status rc = rv_learner_tenant_begin(l, job->tenant, &t, &err);
 
+    if (job->result.budget > 0)
+        l->kl_budget = job->result.budget;
     if (!rc) {
         if (t->study == job->study) { // else it was let go and came back since
             t->study->is_busy = false;

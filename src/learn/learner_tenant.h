@@ -23,6 +23,7 @@ struct rv_learner {
     struct rv_tenant_table *tenants;
     struct rv_anchors anchors;
     struct rv_background *background; // NULL: none
+    _Atomic double kl_budget;         // nats a token on anchors; 0: no tick has looked at them since the start
 };
 
 /* An event of which nobody knows whether it is in the log: writing it failed in a way that leaves that open. */

@@ -357,7 +357,7 @@ bool rv_memory_ask(const struct rv_memory *memory, const int32_t *tokens, int32_
         return false;
     take_context(tokens, n_tokens, context);
     memcpy(scratch, state, dims * sizeof(*scratch));
-    rv_whitening_root(m->whitening, scratch);
+    rv_whitening_root(m->whitening, scratch, 1);
     own = ops->dot(scratch, scratch, dims);
     for (; i < m->n_entries && m->entries[i].last == last; i++) {
         const struct rv_memory_page *page = m->pages[m->entries[i].page];

@@ -165,22 +165,35 @@ static bool is_key(const struct rv_memory_key *k, float square)
     return is_context && k->token >= 0 && k->strength >= -1 && k->strength <= 1 && isfinite(square);
 }
 
-/* A row whose state is no number becomes none. */
+/* A key of a row whose whitened state is `at`; a row whose state is no number becomes none. */
 static void add_key(struct rv_memory_page *page, const struct rv_trace *trace, int32_t row, float strength,
-                    const struct rv_whitening *whitening, float *scratch)
+                    const float *at)
 {
     size_t dims = (size_t)page->n_dims;
     uint16_t *place = page->places + (size_t)page->n_keys * dims;
     struct rv_memory_key *key = &page->keys[page->n_keys];
 
     for (size_t i = 0; i < dims; i++)
-        scratch[i] = rv_vec_from_bf16(trace->states[(size_t)row * dims + i]);
-    rv_whitening_root(whitening, scratch);
-    for (size_t i = 0; i < dims; i++)
-        place[i] = rv_vec_to_bf16(scratch[i]);
+        place[i] = rv_vec_to_bf16(at[i]);
     *key = (struct rv_memory_key){.token = trace->tokens[row], .strength = strength, .square = square_of(place, dims)};
     rv_trace_context(trace, row, key->context, RV_MEMORY_PAGE_CONTEXT);
     page->n_keys += is_key(key, key->square);
+}
+
+static void add_keys(struct rv_memory_page *page, const struct rv_trace *trace, const int32_t *rows, int32_t n,
+                     float strength, const struct rv_whitening *whitening, float *scratch)
+{
+    size_t dims = (size_t)page->n_dims;
+
+    for (int32_t i = 0; i < n; i++) {
+        const uint16_t *state = trace->states + (size_t)rows[i] * dims;
+
+        for (size_t d = 0; d < dims; d++)
+            scratch[(size_t)i * dims + d] = rv_vec_from_bf16(state[d]);
+    }
+    rv_whitening_root(whitening, scratch, (size_t)n);
+    for (int32_t i = 0; i < n; i++)
+        add_key(page, trace, rows[i], strength, scratch + (size_t)i * dims);
 }
 
 ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_trace *trace,
@@ -194,8 +207,9 @@ ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_t
     n = room > 0 ? choose(trace, choice, room, rows) : 0;
     if (n > 0 && !*page)
         rc = new_page(page, trace->n_dims, RV_MEMORY_PAGE_MAX, err);
-    for (int32_t i = 0; i < n && !rc; i++)
-        add_key(*page, trace, rows[i], choice->strength, whitening, scratch);
+    for (int32_t i = 0; i < n && !rc; i += RV_MEMORY_PAGE_SCRATCH)
+        add_keys(*page, trace, rows + i, n - i < RV_MEMORY_PAGE_SCRATCH ? n - i : RV_MEMORY_PAGE_SCRATCH,
+                 choice->strength, whitening, scratch);
     if (*page && (*page)->n_keys == 0) {
         rv_memory_page_unref(*page);
         *page = NULL;

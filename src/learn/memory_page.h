@@ -12,8 +12,9 @@
 #include <stdatomic.h>
 
 enum {
-    RV_MEMORY_PAGE_MAX = 96,    // keys
-    RV_MEMORY_PAGE_CONTEXT = 32 // tokens before a key that it knows
+    RV_MEMORY_PAGE_MAX = 96,     // keys
+    RV_MEMORY_PAGE_CONTEXT = 32, // tokens before a key that it knows
+    RV_MEMORY_PAGE_SCRATCH = 4
 };
 
 /* A key is met after the last token of its context only. */
@@ -44,7 +45,7 @@ struct rv_memory_page_choice {
  * Appends keys of a trace to *page, which is made when it is NULL; it stays NULL when no row is chosen, and rows whose
  * state is no number never are. Against tokens
  * that memory itself had said there is one in any case, as long as there is room. A page holds RV_MEMORY_PAGE_MAX at
- * most. `scratch` is n_dims floats. A failure leaves the page as it was.
+ * most. `scratch` is RV_MEMORY_PAGE_SCRATCH rows of n_dims. A failure leaves the page as it was.
  */
 RV_CHECKED ruvllm_status rv_memory_page_add(struct rv_memory_page **page, const struct rv_trace *trace,
                                             const struct rv_memory_page_choice *choice,

@@ -63,8 +63,7 @@ ruvllm_status rv_memory_radius_measure(const struct rv_memory_radius_rows *rows,
         goto out;
     }
     memcpy(places, rows->states, n * dims * sizeof(*places));
-    for (size_t i = 0; i < n; i++)
-        rv_whitening_root(whitening, places + i * dims);
+    rv_whitening_root(whitening, places, n);
     for (size_t i = 0; i < n; i++) {
         if (rows->texts[i] >= 0)
             nearest[n_asked++] = nearest_of(rows, places, dims, i);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_FEATURES = 65536, MAX_PENDING = 1 << 20, SCRATCH_ROWS = RV_HEAD_ADAPTER_MAX_RANK + 4 };
+enum { MAX_FEATURES = 65536, MAX_PENDING = 1 << 20 };
 
 /* One module's adapter. All rows are n_dims long; what lies beyond the inputs or outputs is 0. */
 struct module {
@@ -141,7 +141,7 @@ ruvllm_status rv_micro_lora_new(struct ruvllm_microlora **out, const struct ruvl
     forget_judgements(l);
     rv_rng_init(&l->rng, config->seed);
     l->step_a = rv_calloc(2 * RV_HEAD_ADAPTER_STEP_RANK * n_dims, sizeof(*l->step_a));
-    l->scratch = rv_calloc(SCRATCH_ROWS * n_dims, sizeof(*l->scratch));
+    l->scratch = rv_calloc(RV_HEAD_ADAPTER_SCRATCH * n_dims, sizeof(*l->scratch));
     if (!l->step_a || !l->scratch)
         rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate an adapter of %zu numbers", n_dims);
     else
@@ -414,7 +414,7 @@ void rv_micro_lora_stats(const struct ruvllm_microlora *lora, struct ruvllm_micr
     out->n_updates = lora->n_updates;
     out->mean_quality = lora->mean;
     out->last_kl = lora->last_kl;
-    out->n_bytes = sizeof(*lora) + (SCRATCH_ROWS + RV_HEAD_ADAPTER_STEP_RANK) * n_dims * sizeof(float);
+    out->n_bytes = sizeof(*lora) + (RV_HEAD_ADAPTER_SCRATCH + RV_HEAD_ADAPTER_STEP_RANK) * n_dims * sizeof(float);
     for (int i = 0; i < RUVLLM_N_TARGETS; i++) {
         const struct module *m = lora->modules[i];
 

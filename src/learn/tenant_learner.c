@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VERSION = 1, HEADER_BYTES = 8, SCRATCH_ROWS = RV_HEAD_ADAPTER_MAX_RANK + 2 * RV_HEAD_ADAPTER_STEP_RANK };
+enum { VERSION = 1, HEADER_BYTES = 8 };
 
 static const double REACH_UP = 0.012, REACH_DOWN = 0.024, LEAST_SHARE = 0.07, MAX_ODDS = 3;
 static const double SURPRISE = 1; // advantage of a bad vote, from which on it is remembered
@@ -79,7 +79,7 @@ static uint64_t memory_bytes(const struct rv_tenant_learner *l)
 uint64_t rv_tenant_learner_n_bytes(const struct rv_tenant_learner *l)
 {
     uint64_t dims = (uint64_t)l->now.adapter.n_dims, rank = (uint64_t)l->now.adapter.rank;
-    uint64_t rows = SCRATCH_ROWS + 2 * (rank + RV_HEAD_ADAPTER_STEP_RANK);
+    uint64_t rows = RV_HEAD_ADAPTER_SCRATCH + 2 * (rank + RV_HEAD_ADAPTER_STEP_RANK);
 
     for (int i = 0; i < RV_TENANT_LEARNER_SNAPSHOTS; i++)
         rows += l->snapshots[i].adapter.a ? 2 * rank : 0;
@@ -109,7 +109,7 @@ ruvllm_status rv_tenant_learner_new(struct rv_tenant_learner **out, const struct
     l->whitening = whitening;
     l->now.mean = 0.5;
     l->now.variance = 0.05;
-    l->scratch = rv_realloc_array(NULL, SCRATCH_ROWS * (size_t)whitening->n_dims, sizeof(*l->scratch));
+    l->scratch = rv_realloc_array(NULL, RV_HEAD_ADAPTER_SCRATCH * (size_t)whitening->n_dims, sizeof(*l->scratch));
     rc = l->scratch ? rv_head_adapter_init(&l->now.adapter, whitening->n_dims, rank, err)
                     : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what a tenant learns");
     if (rc) {

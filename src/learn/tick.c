@@ -129,6 +129,7 @@ ruvllm_status rv_tick_run(struct rv_tick *tick, struct rv_study *study, struct r
         return rc;
     if (!(t->budget > 0))
         t->budget = t->config.budget * rv_head_fit_entropy(&t->fit);
+    result->budget = t->budget;
     result->kl_before = result->kl = rv_head_fit_kl(&t->fit, &t->now);
     is_over = result->kl_before > t->budget;
     if (is_over) // whatever comes of the rest

@@ -42,6 +42,7 @@ struct rv_tick {
 struct rv_tick_result {
     enum rv_tick_verdict verdict;
     int32_t n_halvings;
+    double budget;    // of the divergence on anchors, nats a token; 0: they were not looked at
     double kl_before; // on anchors
     double kl;
     double better; // on answers held out, in nats a token

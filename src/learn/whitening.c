@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ITERATIONS = 12 };
+enum { ITERATIONS = 12, AT_ONCE = 4 };
 
 static const double RIDGE = 0.02;
 
@@ -129,35 +129,61 @@ void rv_whitening_release(struct rv_whitening *whitening)
     *whitening = (struct rv_whitening){0};
 }
 
-/* row times the directions' sizes; the ridge is a known share of the mean variance, which dividing gives back. */
-static void resize(const struct rv_whitening *w, float *row, bool is_root)
+/* What is divided by, along direction i, or along all others; the mean variance is known by the ridge's share of it. */
+static float size_of(const struct rv_whitening *w, int32_t i)
+{
+    return w->ridge / (float)RIDGE / (w->variances[i] + w->ridge);
+}
+
+static float size_of_rest(const struct rv_whitening *w)
+{
+    return w->ridge / (float)RIDGE / (w->rest + w->ridge);
+}
+
+double rv_whitening_mean_square(const struct rv_whitening *whitening)
+{
+    return (double)whitening->ridge / RIDGE * whitening->n_dims;
+}
+
+/* A direction is read once: what is added along it does not change what lies along the others. */
+void rv_whitening_apply(const struct rv_whitening *whitening, const float *row, float *out)
+{
+    const struct rv_whitening *w = whitening;
+    const struct rv_vec_ops *ops = rv_vec_best();
+    size_t dims = (size_t)w->n_dims;
+    float rest = size_of_rest(w);
+
+    memcpy(out, row, dims * sizeof(*out));
+    rv_vec_scale(out, rest, dims);
+    for (int32_t i = 0; i < w->n_directions; i++) {
+        const float *direction = w->directions + (size_t)i * dims;
+
+        ops->add(out, direction, ops->dot(direction, row, dims) * (size_of(w, i) - rest), dims);
+    }
+}
+
+static void root_of_some(const struct rv_whitening *w, float *rows, size_t n)
 {
     const struct rv_vec_ops *ops = rv_vec_best();
     size_t dims = (size_t)w->n_dims;
-    float mean = w->ridge / (float)RIDGE;
-    float rest = mean / (w->rest + w->ridge);
-    float parts[RV_WHITENING_MAX_DIRECTIONS];
+    float rest = sqrtf(size_of_rest(w)), parts[RV_WHITENING_MAX_DIRECTIONS][AT_ONCE];
 
-    rest = is_root ? sqrtf(rest) : rest;
     for (int32_t i = 0; i < w->n_directions; i++) {
-        float size = mean / (w->variances[i] + w->ridge);
-
-        size = is_root ? sqrtf(size) : size;
-        parts[i] = ops->dot(w->directions + (size_t)i * dims, row, dims) * (size - rest);
+        for (size_t k = 0; k < n; k++)
+            parts[i][k] =
+                ops->dot(w->directions + (size_t)i * dims, rows + k * dims, dims) * (sqrtf(size_of(w, i)) - rest);
     }
-    rv_vec_scale(row, rest, dims);
-    for (int32_t i = 0; i < w->n_directions; i++)
-        ops->add(row, w->directions + (size_t)i * dims, parts[i], dims);
+    rv_vec_scale(rows, rest, n * dims);
+    for (int32_t i = 0; i < w->n_directions; i++) {
+        for (size_t k = 0; k < n; k++)
+            ops->add(rows + k * dims, w->directions + (size_t)i * dims, parts[i][k], dims);
+    }
 }
 
-void rv_whitening_apply(const struct rv_whitening *whitening, float *row)
+void rv_whitening_root(const struct rv_whitening *whitening, float *rows, size_t n)
 {
-    resize(whitening, row, false);
-}
-
-void rv_whitening_root(const struct rv_whitening *whitening, float *row)
-{
-    resize(whitening, row, true);
+    for (size_t i = 0; i < n; i += AT_ONCE)
+        root_of_some(whitening, rows + i * (size_t)whitening->n_dims, n - i < AT_ONCE ? n - i : AT_ONCE);
 }
 
 void rv_whitening_metric(const struct rv_whitening *whitening, const float *row, float *out)

@@ -27,10 +27,15 @@ RV_CHECKED ruvllm_status rv_whitening_init(struct rv_whitening *out, const float
                                            struct ruvllm_error *err);
 void rv_whitening_release(struct rv_whitening *whitening);
 
-/* row becomes row C^-1, with C normed to a mean variance of 1, so that ordinary directions keep their size. */
-void rv_whitening_apply(const struct rv_whitening *whitening, float *row);
-/* row becomes row C^-1/2: in these coordinates the model's states lie equally far in all directions. */
-void rv_whitening_root(const struct rv_whitening *whitening, float *row);
+/* The mean squared length of ordinary states. */
+double rv_whitening_mean_square(const struct rv_whitening *whitening);
+/* out = row C^-1, with C normed to a mean variance of 1, so that ordinary directions keep their size. */
+void rv_whitening_apply(const struct rv_whitening *whitening, const float *row, float *out);
+/*
+ * Each of n rows becomes row C^-1/2: in these coordinates the model's states lie equally far in all directions. Rows
+ * together cost less than one by one, and come to the same bits.
+ */
+void rv_whitening_root(const struct rv_whitening *whitening, float *rows, size_t n);
 /* out = row C, with the ridge and not normed: row . out is what the row's inner products with ordinary states square
  * to. */
 void rv_whitening_metric(const struct rv_whitening *whitening, const float *row, float *out);

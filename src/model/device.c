@@ -28,7 +28,7 @@ struct rv_device {
     size_t n_backends;
     int32_t n_threads;
     ggml_threadpool_t pool;
-    threadpool_free_fn pool_free;
+    threadpool_free_fn pool_free; // NULL: the pool is another's
 };
 
 /* Two hardware threads of one core share its vector units, so a second one only adds waiting. */
@@ -110,27 +110,61 @@ static void get_function(ggml_backend_reg_t reg, const char *name, void *out)
     memcpy(out, &address, sizeof(address)); // ISO C has no cast from void * to a function; POSIX promises the bytes
 }
 
-/* Gives the CPU backend threads that wait between steps instead of being started for each. */
-static ruvllm_status start_threads(struct rv_device *d, ggml_backend_t cpu, struct ruvllm_error *err)
+/* The CPU backend computes with the pool from now on; false when it cannot. The CPU is the last backend. */
+static bool use_pool(struct rv_device *d, ggml_threadpool_t pool, int32_t n_threads)
 {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(d->cpu);
+    ggml_backend_t cpu = d->backends[d->n_backends - 1];
     ggml_backend_set_n_threads_t set_n;
-    threadpool_new_fn pool_new;
     set_threadpool_fn set_pool;
-    struct ggml_threadpool_params params;
 
     get_function(reg, "ggml_backend_set_n_threads", &set_n);
-    get_function(reg, "ggml_threadpool_new", &pool_new);
     get_function(reg, "ggml_backend_cpu_set_threadpool", &set_pool);
+    if (!set_n || !set_pool)
+        return false;
+    set_n(cpu, n_threads);
+    set_pool(cpu, pool);
+    d->n_threads = n_threads;
+    d->pool = pool;
+    return true;
+}
+
+static ruvllm_status fail_no_pool(struct ruvllm_error *err)
+{
+    return rv_fail(err, RUVLLM_BACKEND, "ggml's CPU backend has no thread pool; version 0.25 or newer is needed");
+}
+
+/* Gives the CPU backend threads that wait between steps instead of being started for each. */
+static ruvllm_status start_threads(struct rv_device *d, struct ruvllm_error *err)
+{
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(d->cpu);
+    threadpool_new_fn pool_new;
+    ggml_threadpool_t pool;
+    struct ggml_threadpool_params params;
+
+    get_function(reg, "ggml_threadpool_new", &pool_new);
     get_function(reg, "ggml_threadpool_free", &d->pool_free);
-    if (!set_n || !pool_new || !set_pool || !d->pool_free)
-        return rv_fail(err, RUVLLM_BACKEND, "ggml's CPU backend has no thread pool; version 0.25 or newer is needed");
+    if (!pool_new || !d->pool_free)
+        return fail_no_pool(err);
     params = ggml_threadpool_params_default(d->n_threads);
-    d->pool = pool_new(&params);
-    if (!d->pool)
+    pool = pool_new(&params);
+    if (!pool)
         return rv_fail(err, RUVLLM_BACKEND, "cannot start %d threads", d->n_threads);
-    set_n(cpu, d->n_threads);
-    set_pool(cpu, d->pool);
+    if (use_pool(d, pool, d->n_threads))
+        return RUVLLM_OK;
+    d->pool_free(pool);
+    return fail_no_pool(err);
+}
+
+ruvllm_status rv_device_borrow_threads(struct rv_device *device, const struct rv_device *lender,
+                                       struct ruvllm_error *err)
+{
+    ggml_threadpool_t own = device->pool;
+
+    if (!use_pool(device, lender->pool, lender->n_threads))
+        return fail_no_pool(err);
+    device->pool_free(own);
+    device->pool_free = NULL;
     return RUVLLM_OK;
 }
 
@@ -145,7 +179,8 @@ static ruvllm_status open_backends(struct rv_device *d, struct ruvllm_error *err
     d->backends[d->n_backends] = ggml_backend_dev_init(d->cpu, NULL);
     if (!d->backends[d->n_backends])
         return rv_fail(err, RUVLLM_BACKEND, "cannot open the CPU device");
-    return start_threads(d, d->backends[d->n_backends++], err);
+    d->n_backends++;
+    return start_threads(d, err);
 }
 
 ruvllm_status rv_device_open(struct rv_device **out, const char *name, int32_t n_threads, struct ruvllm_error *err)
@@ -181,7 +216,7 @@ void rv_device_close(struct rv_device *device)
         return;
     for (size_t i = 0; i < device->n_backends; i++)
         ggml_backend_free(device->backends[i]);
-    if (device->pool)
+    if (device->pool && device->pool_free)
         device->pool_free(device->pool);
     rv_free(device);
 }

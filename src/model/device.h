@@ -19,6 +19,12 @@ struct rv_device;
 RV_CHECKED ruvllm_status rv_device_open(struct rv_device **out, const char *name, int32_t n_threads,
                                         struct ruvllm_error *err);
 void rv_device_close(struct rv_device *device);
+/*
+ * Computes with another's threads from now on, instead of threads of its own: for two models that take turns. Those of
+ * one would wait busily for more while the other computes. The lender outlives it.
+ */
+RV_CHECKED ruvllm_status rv_device_borrow_threads(struct rv_device *device, const struct rv_device *lender,
+                                                  struct ruvllm_error *err);
 
 bool rv_device_is_cpu(const struct rv_device *device);
 const char *rv_device_name(const struct rv_device *device);

@@ -1,11 +1,13 @@
 /*
  * Three parties meet at `lock`. Callers put a ticket in the queue and sleep on it; the ticket and the events are
  * theirs, on their stacks, which stay as they are because they sleep. The writer takes what waits, up to a batch, and
- * writes it without the lock; then it marks the tickets and wakes their owners. The tidier sleeps until the engine's
- * log has grown, and brings what is new to where it belongs and to the disk, behind the writer's back and a little at a
- * time: the disk is the writer's too, and a commit waits for what was handed to the disk before it. A log can begin
- * anew only when all of it is tidied and nobody writes: so the writer does the rest when it is long, after it has told
- * the owners of its last batch.
+ * writes it without the lock; then it marks the tickets and wakes their owners. A caller who finds nobody writing does
+ * it himself: on a busy machine, waking the writer and being woken by it may take longer than the disk.
+ *
+ * The tidier sleeps until the engine's log has grown, and brings what is new to where it belongs and to the disk,
+ * behind the writer's back and a little at a time: the disk is the writer's too, and a commit waits for what was handed
+ * to the disk before it. A log can begin anew only when all of it is tidied and nobody writes: so the writer does the
+ * rest when it is long, and nobody waits for it.
  *
  * With a spool, the order of a tenant's events is kept: while anything waits in the spool, what is new goes there too.
  */
@@ -45,11 +47,10 @@ struct ticket {
 };
 
 struct rv_event_writer {
-    struct rv_store_db *db; // the writer's, as spool, batch and retry_us
+    struct rv_store_db *db; // of whoever is_busy, as spool, batch and retry_us
     struct rv_event_spool *spool;
     struct rv_store_event *batch[BATCH];
     int64_t retry_us;            // when to try to empty the spool
-    int64_t n_begun_anew;        // pages of the log when the writer last tried that
     struct rv_store_db *tidy_db; // the tidier's
     pthread_t thread;
     pthread_t tidier;
@@ -60,8 +61,10 @@ struct rv_event_writer {
     struct ticket *first;  // guarded by lock, as all below
     struct ticket **last;  // where the next one goes
     size_t n_waiting;
-    int64_t n_log;  // pages of the engine's log
-    int64_t n_tidy; // of those, that the tidier has seen to
+    int64_t n_log;        // pages of the engine's log
+    int64_t n_tidy;       // of those, that the tidier has seen to
+    int64_t n_begun_anew; // pages of the log when the writer last tried that
+    bool is_busy;         // somebody writes, without the lock
     bool is_over;
     struct rv_event_writer_stats stats;
 };
@@ -170,24 +173,27 @@ static void note_log(struct rv_event_writer *w)
     int64_t pages = w->tidy_db ? w->db->sql->log_pages(w->db) : 0;
 
     if (pages < w->n_log) // it began anew
-        w->n_tidy = 0;
+        w->n_tidy = w->n_begun_anew = 0;
     w->n_log = pages;
     if (w->n_log - w->n_tidy >= TIDY_PAGES)
         pthread_cond_signal(&w->untidy);
 }
 
-/* With the lock held, which is released while it works. Where it fails it is tried again when the log has grown. */
+/* With the lock held. Where it could not begin anew it is tried again when it has grown. */
+static bool is_log_long(const struct rv_event_writer *w)
+{
+    return w->n_log >= LONG_PAGES && w->n_log >= w->n_begun_anew + TIDY_PAGES;
+}
+
+/* With the lock held, which is released while it works, and is_busy set. */
 static void shorten_log(struct rv_event_writer *w)
 {
     struct ruvllm_error failure = {0};
-    int64_t pages = w->n_log;
 
-    if (pages < w->n_begun_anew)
-        w->n_begun_anew = 0;
-    if (pages < LONG_PAGES || pages < w->n_begun_anew + TIDY_PAGES)
+    if (!is_log_long(w))
         return;
+    w->n_begun_anew = w->n_log;
     pthread_mutex_unlock(&w->lock);
-    w->n_begun_anew = pages;
     if (w->db->sql->tidy(w->db, &failure))
         rv_log(RUVLLM_LOG_WARN, "%.240s", failure.message);
     pthread_mutex_lock(&w->lock);
@@ -216,10 +222,16 @@ static void empty_spool(struct rv_event_writer *w)
 /* With the lock held: until somebody comes, the end, or the time to look at the spool. */
 static void wait_for_work(struct rv_event_writer *w)
 {
-    bool has_spooled = w->spool && rv_event_spool_n(w->spool);
-    struct timespec until = {.tv_sec = w->retry_us / 1000000, .tv_nsec = w->retry_us % 1000000 * 1000};
+    struct timespec until;
+    bool has_spooled;
 
-    if (w->first || w->is_over || (has_spooled && rv_clock_us() >= w->retry_us))
+    if (w->is_busy) { // a caller, who wakes us when there is more
+        pthread_cond_wait(&w->wake, &w->lock);
+        return;
+    }
+    has_spooled = w->spool && rv_event_spool_n(w->spool);
+    until = (struct timespec){.tv_sec = w->retry_us / 1000000, .tv_nsec = w->retry_us % 1000000 * 1000};
+    if (w->first || w->is_over || is_log_long(w) || (has_spooled && rv_clock_us() >= w->retry_us))
         return;
     if (has_spooled)
         pthread_cond_timedwait(&w->wake, &w->lock, &until);
@@ -227,25 +239,35 @@ static void wait_for_work(struct rv_event_writer *w)
         pthread_cond_wait(&w->wake, &w->lock);
 }
 
+/* With the lock held, which is released while it works, and is_busy set: writes what waits, up to a batch. */
+static void write_waiting(struct rv_event_writer *w)
+{
+    struct ticket *tickets = take(w);
+
+    if (!tickets)
+        return;
+    pthread_mutex_unlock(&w->lock);
+    write_tickets(w, tickets);
+    pthread_mutex_lock(&w->lock);
+    w->stats.n_in_spool = w->spool ? rv_event_spool_n(w->spool) : 0;
+    tell_owners(w, tickets);
+    note_log(w);
+}
+
 static void *write_events(void *arg)
 {
     struct rv_event_writer *w = arg;
-    struct ticket *tickets;
 
     pthread_mutex_lock(&w->lock);
     while (w->first || !w->is_over) {
         wait_for_work(w);
-        empty_spool(w);
-        tickets = take(w);
-        if (!tickets)
+        if (w->is_busy)
             continue;
-        pthread_mutex_unlock(&w->lock);
-        write_tickets(w, tickets);
-        pthread_mutex_lock(&w->lock);
-        w->stats.n_in_spool = w->spool ? rv_event_spool_n(w->spool) : 0;
-        tell_owners(w, tickets);
-        note_log(w);
+        w->is_busy = true;
         shorten_log(w);
+        empty_spool(w);
+        write_waiting(w);
+        w->is_busy = false;
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -389,7 +411,13 @@ ruvllm_status rv_event_writer_write(struct rv_event_writer *w, struct rv_store_e
         w->n_waiting++;
         *w->last = &t;
         w->last = &t.next;
-        pthread_cond_signal(&w->wake);
+        if (!w->is_busy && !is_log_long(w) && w->first == &t) {
+            w->is_busy = true;
+            write_waiting(w);
+            w->is_busy = false;
+        }
+        if (w->first || is_log_long(w) || w->stats.n_in_spool > 0)
+            pthread_cond_signal(&w->wake);
         while (!t.is_done)
             pthread_cond_wait(&t.done, &w->lock);
         rc = t.rc;

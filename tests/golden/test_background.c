@@ -128,6 +128,8 @@ static void ticks_come_and_outlive_a_restart_to_the_bit(void **state)
     }
     info = wait_for_ticks(engine, 1);
     assert_true(info.n_ticks >= 1 && info.anchor_kl > 0 && info.anchor_kl < 0.027);
+    assert_true(info.kl_budget > 0.01 && info.kl_budget < 0.027); // nats: 1.4 % of 1.3 or so
+    assert_true(info.anchor_kl <= info.kl_budget * 1.1);
     before = ask(engine, 0, 1, &id);
     ruvllm_engine_close(engine);
     ruvllm_store_close(store);

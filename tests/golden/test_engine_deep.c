@@ -328,7 +328,7 @@ static void compare_key(struct comparison *c, const struct rv_memory_page *page,
             continue;
         for (size_t d = 0; d < dims; d++)
             state[d] = rv_vec_from_bf16(c->trace->states[(size_t)row * dims + d]);
-        rv_whitening_root(c->whitening, state);
+        rv_whitening_root(c->whitening, state, 1);
         for (size_t d = 0; d < dims; d++) {
             double x = (double)state[d], y = (double)rv_vec_from_bf16(page->places[(size_t)i * dims + d]);
 

@@ -38,6 +38,10 @@ static const struct maker_recipe recipes[] = {
      "qkv-bias norm-bias partial-rotary", false},
     {"synth-stablelm-parallel", "--arch stablelm --type f32 --parallel --head-norm --rot 16",
      "qk-norm norm-bias parallel partial-rotary", false},
+    {"smollm2-135m-q8_0",
+     "--arch llama --type q8_0 --tied --layers 30 --embd 576 --heads 9 --kv-heads 3 --head-dim 64 --ffn 1536"
+     " --vocab 50257 --ctx 8192 --rope-base 100000",
+     "", true},
     {"qwen2.5-0.5b-q8_0",
      "--arch qwen2 --type q8_0 --tied --layers 24 --embd 896 --heads 14 --kv-heads 2 --head-dim 64 --ffn 4864"
      " --vocab 151936 --ctx 32768 --rope-base 1000000",

@@ -68,6 +68,39 @@ static double slope(const struct bed *bed, const struct rv_head_adapter *adapter
     return sum;
 }
 
+/* Tokens the model was certain of have next to no gradient, and none of it may be taken for leave to go far. */
+static void rows_that_say_little_move_states_little(void **state)
+{
+    struct bed *bed = make_bed(2);
+    struct rv_head_adapter adapter;
+    struct ruvllm_error err;
+    double moved = 0, square = 0;
+
+    (void)state;
+    for (int i = 0; i < ROWS * DIMS; i++)
+        bed->gradients[i] = rv_vec_to_bf16(1e-4f * rv_vec_from_bf16(bed->gradients[i]));
+    for (int i = 0; i < ROWS; i++)
+        bed->weights[i] = -1;
+    assert_int_equal(rv_head_adapter_init(&adapter, DIMS, 2, &err), RUVLLM_OK);
+    rv_head_adapter_step(&bed->step, &bed->rows, &bed->whitening, 0.05, 2, bed->scratch);
+    rv_head_adapter_fold(&adapter, &bed->step, 1.0f, &bed->whitening, bed->scratch);
+    for (int i = 0; i < ROWS; i++) {
+        float row[DIMS], change[DIMS];
+
+        for (int d = 0; d < DIMS; d++)
+            row[d] = rv_vec_from_bf16(bed->states[i * DIMS + d]);
+        rv_head_adapter_apply(&adapter, row, change);
+        for (int d = 0; d < DIMS; d++) {
+            moved += (double)change[d] * (double)change[d];
+            square += (double)row[d] * (double)row[d];
+        }
+    }
+    assert_true(moved > 0);
+    assert_true(sqrt(moved / square) < 0.06);
+    rv_head_adapter_release(&adapter);
+    free_bed(bed);
+}
+
 static void a_step_raises_what_it_should_by_what_it_may(void **state)
 {
     struct bed *bed = make_bed(1);
@@ -170,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_raises_what_it_should_by_what_it_may),
+        cmocka_unit_test(rows_that_say_little_move_states_little),
         cmocka_unit_test(rows_without_weight_make_no_step),
         cmocka_unit_test(folding_keeps_the_largest),
         cmocka_unit_test(the_same_log_gives_the_same_bits),

@@ -15,7 +15,7 @@ struct bed {
     struct rv_whitening whitening;
     struct rv_rng rng;
     float state[DIMS];
-    float scratch[DIMS];
+    float scratch[RV_MEMORY_PAGE_SCRATCH * DIMS];
 };
 
 static void open_bed(struct bed *b)

@@ -40,6 +40,34 @@ static void check(const struct rv_vec_ops *ops)
     }
 }
 
+static void check_search(const struct rv_vec_ops *ops)
+{
+    float x[MAX];
+    struct rv_rng rng;
+
+    if (!ops)
+        return;
+    rv_rng_init(&rng, 4);
+    for (int round = 0; round < 2000; round++) {
+        size_t n = rv_rng_below(&rng, MAX + 1), from = rv_rng_below(&rng, (uint32_t)n + 1);
+        float bound = round % 3 ? 2.5f : 4.0f;
+
+        for (size_t i = 0; i < n; i++)
+            x[i] = (float)rv_rng_normal(&rng);
+        if (n > 0)
+            x[rv_rng_below(&rng, (uint32_t)n)] = round % 2 ? NAN : bound;
+        assert_int_equal(ops->first_above(x, from, n, bound), rv_vec_scalar.first_above(x, from, n, bound));
+    }
+}
+
+static void registers_find_what_is_above(void **state)
+{
+    (void)state;
+    check_search(rv_vec_avx2());
+    check_search(rv_vec_avx512());
+    check_search(rv_vec_best());
+}
+
 static void registers_sum_as_the_plain_statement_does(void **state)
 {
     (void)state;
@@ -64,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_sum_as_the_plain_statement_does),
+        cmocka_unit_test(registers_find_what_is_above),
         cmocka_unit_test(sixteen_bits_are_rounded_to_nearest),
     };
 

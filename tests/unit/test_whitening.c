@@ -65,7 +65,7 @@ static void solve(const float *states, const float *row, double *x)
 
 static void a_row_is_multiplied_by_the_inverse(void **state)
 {
-    float *states = make_states(), row[DIMS];
+    float *states = make_states(), row[DIMS], out[DIMS];
     struct rv_whitening w;
     struct ruvllm_error err;
     double wanted[DIMS], square = 0, off = 0;
@@ -77,12 +77,38 @@ static void a_row_is_multiplied_by_the_inverse(void **state)
     for (int d = 0; d < DIMS; d++)
         row[d] = (float)rv_rng_normal(&rng);
     solve(states, row, wanted);
-    rv_whitening_apply(&w, row);
+    rv_whitening_apply(&w, row, out);
     for (int d = 0; d < DIMS; d++) {
         square += wanted[d] * wanted[d];
-        off += (wanted[d] - (double)row[d]) * (wanted[d] - (double)row[d]);
+        off += (wanted[d] - (double)out[d]) * (wanted[d] - (double)out[d]);
     }
     assert_true(off < 1e-4 * square);
+    rv_whitening_release(&w);
+    free(states);
+}
+
+/* Twice the root is the inverse; and rows together are the bits of each alone. */
+static void a_root_is_half_the_way_for_each_of_many_rows(void **state)
+{
+    enum { ROWS = 7 };
+    float *states = make_states(), rows[ROWS * DIMS], alone[ROWS * DIMS], whole[DIMS];
+    struct rv_whitening w;
+    struct ruvllm_error err;
+    struct rv_rng rng;
+
+    (void)state;
+    assert_int_equal(rv_whitening_init(&w, states, N, DIMS, &err), RUVLLM_OK);
+    rv_rng_init(&rng, 7);
+    for (int d = 0; d < ROWS * DIMS; d++)
+        rows[d] = alone[d] = (float)rv_rng_normal(&rng);
+    rv_whitening_apply(&w, rows, whole);
+    rv_whitening_root(&w, rows, ROWS);
+    for (size_t i = 0; i < ROWS; i++)
+        rv_whitening_root(&w, alone + i * DIMS, 1);
+    assert_memory_equal(rows, alone, sizeof(rows));
+    rv_whitening_root(&w, rows, 1);
+    for (int d = 0; d < DIMS; d++)
+        assert_true(fabsf(rows[d] - whole[d]) < 1e-4f * (1 + fabsf(whole[d])));
     rv_whitening_release(&w);
     free(states);
 }
@@ -103,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_is_multiplied_by_the_inverse),
+        cmocka_unit_test(a_root_is_half_the_way_for_each_of_many_rows),
         cmocka_unit_test(states_that_say_nothing_are_refused),
     };
 

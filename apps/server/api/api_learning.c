@@ -169,7 +169,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         rv_api_json_int(out, "keys", info->n_keys);
         rv_api_json_bool(out, "paused", info->is_paused);
         add_number(out, "anchor_kl", info->anchor_kl);
-        add_number(out, "kl_budget", info->kl_budget);
+        add_number(out, "kl_budget", info->kl_budget > 0 ? info->kl_budget : NAN);
         rv_api_json_int(out, "ticks", info->n_ticks);
         rv_api_json_str(out, "consolidation", ruvllm_consolidation_name(info->consolidation));
     }
