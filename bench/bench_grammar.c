@@ -110,7 +110,7 @@ static struct rv_grammar *compile(const char *name, const struct rv_token_trie *
 /* Finds and applies a mask; what it took is added to *us. */
 static const uint64_t *apply(struct rv_grammar_matcher *m, float *logits, size_t n, double *us)
 {
-    const uint64_t *bits;
+    const uint64_t *bits = NULL;
     struct ruvllm_error err;
     int64_t start;
 
