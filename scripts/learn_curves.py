@@ -8,7 +8,7 @@ TITLES = {
     "5": "A domain from corrected samples, at once: change of NLL on another part of it, and what it costs",
     "7": "Five domains, one after the other: what each earlier one has lost at the end, and what it costs",
 }
-LABELS = {"skill": "answers with the word", "self": "self: rise of NLL on own text", "held": "held out: change of NLL",
+LABELS = {"skill": "answers with the word", "self": "self: NLL of own text", "held": "held out: change of NLL",
           "kept": "lost since it was learned"}
 STYLE = """<style>
   .ground { fill: #ffffff } .text { fill: #24292f } .faint { stroke: #d0d7de } .axis { stroke: #57606a }
