@@ -281,12 +281,12 @@ def main():
         if set(ROWS[row][0]) <= set(there):
             complete.add(row)
         print("# row %s took %.0f s" % (row, time.monotonic() - began), flush=True)
+    if figures and not a.no_write:
+        write(figures, curves, ran, complete)
     low = [f.name for f in figures if f.is_ok() is False]
     print("# %d figures, %d below what they must be, %.1f minutes" % (len(figures), len(low), (time.monotonic() - start) / 60))
     for name in low:
         print("# below: %s" % name)
-    if figures and not a.no_write:
-        write(figures, curves, ran, complete)
     return 0
 
 
