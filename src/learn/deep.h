@@ -48,7 +48,7 @@ struct rv_deep_progress {
     double best;
 };
 
-/* After each step and each measurement; false stops the run where it is. */
+/* After each step and each measurement; false stops the run where it is. The run may be saved then. */
 typedef bool (*rv_deep_progress_fn)(void *user, const struct rv_deep_progress *progress);
 
 struct rv_deep_config {
