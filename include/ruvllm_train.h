@@ -132,6 +132,7 @@ struct ruvllm_deep_report {
     int64_t n_distilled; // states that no longer need to be remembered
 };
 
+/* step_size is 0: as suits the model, 2e-3 up to a width of 64 and less beyond. */
 RUVLLM_API struct ruvllm_train_params ruvllm_deep_train_params_default(void);
 RUVLLM_API struct ruvllm_deep_params ruvllm_deep_params_default(void);
 

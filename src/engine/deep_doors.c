@@ -7,8 +7,8 @@ struct ruvllm_train_params ruvllm_deep_train_params_default(void)
     struct ruvllm_train_params p = ruvllm_train_params_default();
 
     p.n_epochs = 12;
-    p.patience = 0; // anchors are weighed anew after each epoch
-    p.step_size = 2e-3f;
+    p.patience = 0;  // anchors are weighed anew after each epoch
+    p.step_size = 0; // as suits the model
     p.held_out = 0.2f;
     p.kl_weight = 2;
     p.has_kto = true;

@@ -58,6 +58,11 @@ struct rv_deep_config rv_deep_config_default(void)
                                    .max_state_bytes = (uint64_t)1 << 30};
 }
 
+float rv_deep_suited_step(const struct rv_hparams *hparams)
+{
+    return 2e-3f * sqrtf(fminf(1.0f, 64.0f / (float)hparams->n_embd));
+}
+
 /* ---- order and batches ---------------------------------------------------------------------------- */
 
 static bool has_turn(const struct rv_deep_sample *s, int32_t epoch)
