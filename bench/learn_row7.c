@@ -72,7 +72,7 @@ void learn_row7(struct learn_args *args)
                                  .kl_weight = 8,
                                  .held_out = 0.1f,
                                  .ewc = 30,
-                                 .max_self = 0.018f};
+                                 .max_self = 0.016f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct stage stages[N_DOMAINS];
     struct deep_bed bed;

@@ -181,11 +181,9 @@ static ruvllm_status measure_guard(struct rv_deep *d, double *out, struct ruvllm
     return measure_kl(d, d->order + d->n_train + d->n_held_out, d->n_guard, out, err);
 }
 
-static bool is_better(const struct rv_deep *d, const struct rv_deep_progress *p)
+static bool is_within(const struct rv_deep *d, double guard_kl)
 {
-    if (d->config.max_guard_kl > 0.0f && p->kl > (double)d->config.max_guard_kl)
-        return false;
-    return d->n_held_out == 0 || p->held_out < d->state.best_loss;
+    return !(d->config.max_guard_kl > 0.0f && guard_kl > (double)d->config.max_guard_kl);
 }
 
 static void set_kl_scale(struct rv_deep *d, double scale)
@@ -266,13 +264,13 @@ static ruvllm_status adapt(struct rv_deep *d, double guard_kl, double n_done, st
 /* At the end, values that move the guard too far are taken back as far as must be. */
 static ruvllm_status take_back(struct rv_deep *d, double *guard_kl, struct ruvllm_error *err)
 {
-    double limit = (double)d->config.max_guard_kl, left = 1, share;
+    double limit = (double)d->config.max_guard_kl, left = 1, share = 1;
     double least = d->n_held_out > 0 ? LEAST_SHARE : LEAST_SHARE_BLIND;
-    bool may_be_last = d->state.epoch + 1 >= d->config.n_epochs ||
-                       (d->config.patience > 0 && d->state.n_worse + 1 >= d->config.patience);
     ruvllm_status rc = RUVLLM_OK;
 
-    while (!rc && limit > 0 && may_be_last && *guard_kl > limit && left >= least) {
+    if (limit <= 0 || d->state.epoch + 1 < d->config.n_epochs)
+        return RUVLLM_OK;
+    while (!rc && *guard_kl > limit && left >= least) {
         rc = go_back(d, *guard_kl, limit, least / left, &share, err);
         left *= share;
         if (!rc && left >= least)
@@ -334,12 +332,12 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
         rc = measure(d, &d->trainable, &p.held_out, err);
     if (rc)
         return rc;
-    if (is_better(d, &p)) {
+    if (is_within(d, p.kl) && (d->n_held_out == 0 || p.held_out < d->state.best_loss)) {
         memcpy(d->best, d->trainable.values, d->trainable.n * sizeof(*d->best));
         d->state.best_loss = p.held_out;
         d->state.best_epoch = d->state.epoch;
         d->state.n_worse = 0;
-    } else {
+    } else if (is_within(d, p.kl)) { // while the guard is being brought back there is hope
         d->state.n_worse++;
     }
     rc = adapt(d, p.kl, epoch + 1, err);

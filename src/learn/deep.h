@@ -61,7 +61,7 @@ struct rv_deep_config {
     int32_t max_tokens;   // the longest sample
     int32_t batch_tokens; // of one step, about
     int32_t n_epochs;
-    int32_t patience; // epochs without a better held-out loss before it ends; 0: never ends early
+    int32_t patience; // epochs within the guard's limit, but without a better held-out loss, before it ends; 0: never
     float held_out;   // share of the episodes
     float kl_weight;  // of an anchor's token against a training token
     /*
