@@ -19,7 +19,7 @@ enum {
     MAX_TOKENS = 96,
     RANK = 16,
     EPOCHS = 60,
-    EPOCHS_LARGE = 24,
+    EPOCHS_LARGE = 22,
     EPOCHS_SHORT = 25,
     N_ANCHORS = 1024, // few are learned by heart, and then hold nothing else in place
     N_ANCHORS_LARGE = 512,
@@ -109,7 +109,7 @@ static void train(struct deep_bed *bed, const struct learn_fact *facts, int n, i
                                              : deep_is_large(bed) ? EPOCHS_LARGE
                                                                   : EPOCHS,
                                  .kl_weight = 2,
-                                 .n_variants = 1,
+                                 .n_variants = 2,
                                  .batch_tokens = 512,
                                  .n_turns = deep_turns(bed, ANCHORS_AT_ONCE),
                                  .max_self = 0.028f};

@@ -114,7 +114,7 @@ struct ruvllm_deep_params {
     bool is_idle;  // computes only while nothing else does
     /*
      * Each correction is also trained on asked in other ways, so many in an epoch: behind other sentences of the
-     * model's own, and with words left out that say little. 1; 0: only as it was asked.
+     * model's own, and with words left out that say little. 2; 0: only as it was asked.
      */
     int32_t n_variants;
 };
