@@ -10,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD_EVERY = 4, GUARD_BEFORE = 128, N_OWN = 24, N_FISHER = 16, MAX_SAMPLE = 160, LARGE_DIMS = 128 };
+enum {
+    GUARD_EVERY = 4,
+    GUARD_BEFORE = 128,
+    N_OWN = 96,
+    N_OWN_LARGE = 48,
+    N_FISHER = 16,
+    MAX_SAMPLE = 160,
+    LARGE_DIMS = 128
+};
 
 void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_anchors, int32_t n_anchors_if_large)
 {
@@ -22,7 +30,7 @@ void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_an
     if (rv_team_open(&bed->team, 1, false, &err))
         lab_die("threads", &err);
     bed->anchors = lab_write_texts(&bed->lab, deep_is_large(bed) ? n_anchors_if_large : n_anchors, LAB_TEXT);
-    bed->own = lab_write_texts(&bed->lab, N_OWN, LAB_TEXT);
+    bed->own = lab_write_texts(&bed->lab, deep_is_large(bed) ? N_OWN_LARGE : N_OWN, LAB_TEXT);
     bed->own_nll = lab_texts_nll(&bed->lab, NULL, &bed->own);
     bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &bed->anchors);
 }
@@ -36,6 +44,13 @@ void deep_close(struct deep_bed *bed)
     lab_free_texts(&bed->own);
     rv_team_close(bed->team);
     lab_close(&bed->lab);
+}
+
+int32_t deep_turns(const struct deep_bed *bed, int32_t n_at_once)
+{
+    int32_t n = bed->anchors.n, n_guard = (n < GUARD_BEFORE ? n : GUARD_BEFORE) / GUARD_EVERY;
+
+    return (n - n_guard) / n_at_once;
 }
 
 bool deep_is_large(const struct deep_bed *bed)
@@ -66,7 +81,7 @@ static struct rv_deep_config config_of(const struct deep_bed *bed, const struct 
     c.max_tokens = MAX_SAMPLE;
     if (recipe->batch_tokens > 0)
         c.batch_tokens = recipe->batch_tokens;
-    c.adamw.step = recipe->step;
+    c.adamw.step = rv_deep_suited_step(c.hparams);
     c.max_guard_kl = (float)((double)recipe->max_self * bed->anchor_nll);
     c.start = bed->values;
     if (bed->values) {
@@ -75,6 +90,11 @@ static struct rv_deep_config config_of(const struct deep_bed *bed, const struct 
         c.ewc = recipe->ewc;
     }
     return c;
+}
+
+static bool is_guard(int32_t i)
+{
+    return i % GUARD_EVERY == 0 && i < GUARD_BEFORE;
 }
 
 static void measure_fisher(struct deep_bed *bed, const struct rv_deep_config *c, const struct rv_trainable *trainable)
@@ -89,8 +109,9 @@ static void measure_fisher(struct deep_bed *bed, const struct rv_deep_config *c,
     struct rv_trainable copy = *trainable; // gradients are the run's scratch
     struct ruvllm_error err;
 
-    for (int i = 0; i < N_FISHER; i++)
-        texts[i] = (struct rv_fisher_text){bed->anchors.tokens + i * LAB_TEXT, LAB_TEXT};
+    for (int i = 0, n = 0; n < N_FISHER; i++)
+        if (!is_guard(i))
+            texts[n++] = (struct rv_fisher_text){bed->anchors.tokens + i * LAB_TEXT, LAB_TEXT};
     if (!bed->fisher)
         bed->fisher = lab_need(calloc(copy.n, sizeof(*bed->fisher)));
     if (rv_fisher_measure(&config, &copy, texts, N_FISHER, bed->fisher, &err))
@@ -118,12 +139,12 @@ static struct rv_deep_sample *list(const struct deep_bed *bed, const struct rv_d
 
     memcpy(all, samples, n * sizeof(*all));
     for (int32_t i = 0; i < bed->anchors.n; i++)
-        all[n + (size_t)i] = (struct rv_deep_sample){
-            .tokens = bed->anchors.tokens + i * LAB_TEXT,
-            .n = LAB_TEXT,
-            .is_anchor = true,
-            .is_guard = i % GUARD_EVERY == 0 && i<GUARD_BEFORE, .turn = n_turns> 1 ? i % n_turns : 0,
-            .n_turns = n_turns};
+        all[n + (size_t)i] = (struct rv_deep_sample){.tokens = bed->anchors.tokens + i * LAB_TEXT,
+                                                     .n = LAB_TEXT,
+                                                     .is_anchor = true,
+                                                     .is_guard = is_guard(i),
+                                                     .turn = n_turns > 1 ? i % n_turns : 0,
+                                                     .n_turns = n_turns};
     return all;
 }
 

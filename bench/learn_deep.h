@@ -12,7 +12,6 @@
 struct deep_recipe {
     int32_t rank;
     int32_t n_epochs;
-    float step;
     float kl_weight;
     float held_out; // 0: facts cannot be guessed from others, so only the guard decides
     float ewc;      // with a run before
@@ -36,6 +35,8 @@ struct deep_bed {
 };
 
 void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_anchors, int32_t n_anchors_if_large);
+/* Turns for which about so many of the anchors that are no guard are in an epoch. */
+int32_t deep_turns(const struct deep_bed *bed, int32_t n_at_once);
 void deep_close(struct deep_bed *bed);
 /* Of millions of parameters: an epoch teaches more, and takes longer. */
 bool deep_is_large(const struct deep_bed *bed);

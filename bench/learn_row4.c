@@ -19,12 +19,12 @@ enum {
     MAX_TOKENS = 96,
     RANK = 16,
     EPOCHS = 60,
-    EPOCHS_LARGE = 24,
+    EPOCHS_LARGE = 22,
     EPOCHS_SHORT = 25,
     N_ANCHORS = 1024, // few are learned by heart, and then hold nothing else in place
     N_ANCHORS_LARGE = 512,
     N_ANCHORS_SHORT = 96,
-    ANCHORS_AT_ONCE = 24, // an epoch
+    ANCHORS_AT_ONCE = 24, // in an epoch
 };
 
 struct row {
@@ -108,12 +108,11 @@ static void train(struct deep_bed *bed, const struct learn_fact *facts, int n, i
                                  .n_epochs = n == N_SHORT         ? EPOCHS_SHORT
                                              : deep_is_large(bed) ? EPOCHS_LARGE
                                                                   : EPOCHS,
-                                 .step = 2e-3f,
                                  .kl_weight = 2,
-                                 .n_variants = 1,
+                                 .n_variants = 2,
                                  .batch_tokens = 512,
-                                 .n_turns = bed->anchors.n / ANCHORS_AT_ONCE - 2, // some are guard
-                                 .max_self = 0.028f};
+                                 .n_turns = deep_turns(bed, ANCHORS_AT_ONCE),
+                                 .max_self = 0.026f};
     struct row *rows = lab_need(calloc((size_t)n, sizeof(*rows)));
     struct rv_deep_sample samples[N_FACTS];
 
@@ -139,6 +138,7 @@ void learn_row4(struct learn_args *args)
     int n = args->is_short ? N_SHORT : N_FACTS, n_anchors = args->is_short ? N_ANCHORS_SHORT : N_ANCHORS;
     struct learn_fact facts[N_FACTS];
     struct deep_bed bed;
+    bool has_control;
 
     deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
     learn_facts_make(facts, n, &bed.lab.rng);
@@ -148,9 +148,10 @@ void learn_row4(struct learn_args *args)
     print(args, "near", score(&bed, facts, n, LEARN_FACT_NEAR), LEARN_AT_LEAST, 0.90, 0.3);
     print(args, "far", score(&bed, facts, n, LEARN_FACT_FAR), LEARN_AT_LEAST, 0.25, 0);
     print(args, "self", deep_self(&bed), LEARN_AT_MOST, 0.03, 0.06);
+    has_control = !args->is_short && !deep_is_large(&bed); // what it controls is the same code on any model
     deep_close(&bed);
-    if (!args->is_short) {
-        deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
+    if (has_control) {
+        deep_open(&bed, args, n_anchors, N_ANCHORS_LARGE);
         train(&bed, facts, n, 1);
         print(args, "shuffled", score(&bed, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_MOST, 0.02, 0.13);
         deep_close(&bed);

@@ -12,7 +12,10 @@ enum {
     N_SHORT = 24,
     N_HELD = 24,
     RANK = 16,
-    N_ANCHORS = 96,
+    N_ANCHORS = 384, // few are learned by heart, and then hold nothing else in place
+    N_ANCHORS_LARGE = 192,
+    N_ANCHORS_SHORT = 96,
+    ANCHORS_AT_ONCE = 72, // in an epoch
     EPOCHS = 12,
     EPOCHS_LARGE = 4,
     EPOCHS_SHORT = 6
@@ -48,16 +51,18 @@ void learn_row6(struct learn_args *args)
 {
     struct deep_recipe recipe = {.rank = RANK,
                                  .n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS,
-                                 .step = 2e-3f,
                                  .kl_weight = 4,
                                  .held_out = 0.1f,
                                  .max_self = 0.04f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct deep_domain taught, held;
+    int32_t n_anchors = args->is_short ? N_ANCHORS_SHORT : N_ANCHORS;
     struct deep_bed bed;
+    bool has_control;
     double base;
 
-    deep_open(&bed, args, N_ANCHORS, N_ANCHORS);
+    deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
+    recipe.n_turns = deep_turns(&bed, ANCHORS_AT_ONCE);
     if (deep_is_large(&bed))
         recipe.n_epochs = EPOCHS_LARGE;
     deep_domain_open(&taught, &bed, FILE_NAME, 2000 + 10000 * (size_t)(args->seed % 16), n, 0);
@@ -67,9 +72,10 @@ void learn_row6(struct learn_args *args)
     print(args, "published", deep_train(&bed, taught.samples, (size_t)n, &recipe), LEARN_AT_LEAST, 1, 1);
     print(args, NULL, deep_domain_nll(&bed, &held) / base - 1, LEARN_AT_MOST, -0.20, -0.02);
     print(args, "self", deep_self(&bed), LEARN_AT_MOST, 0.05, 0.10);
+    has_control = !args->is_short && !deep_is_large(&bed);
     deep_close(&bed);
-    if (!args->is_short) {
-        deep_open(&bed, args, N_ANCHORS, N_ANCHORS);
+    if (has_control) {
+        deep_open(&bed, args, n_anchors, N_ANCHORS_LARGE);
         shuffle_words(&bed, &taught);
         (void)deep_train(&bed, taught.samples, (size_t)n, &recipe);
         print(args, "shuffled", deep_domain_nll(&bed, &held) / base - 1, LEARN_FREE, 0, 0);

@@ -11,10 +11,15 @@
 enum {
     N_DOMAINS = 5,
     N_SAMPLES = 64,
+    N_SAMPLES_LARGE = 32,
     N_SHORT = 10,
     N_HELD = 12,
     RANK = 16,
-    N_ANCHORS = 96,
+    N_ANCHORS = 384, // few are learned by heart, and then hold nothing else in place
+    N_ANCHORS_LARGE = 192,
+    N_ANCHORS_SHORT = 96,
+    ANCHORS_AT_ONCE = 72, // in an epoch
+    ANCHORS_AT_ONCE_LARGE = 48,
     EPOCHS = 8,
     EPOCHS_LARGE = 3,
     EPOCHS_SHORT = 4
@@ -64,19 +69,22 @@ void learn_row7(struct learn_args *args)
 {
     struct deep_recipe recipe = {.rank = RANK,
                                  .n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS,
-                                 .step = 2e-3f,
                                  .kl_weight = 8,
                                  .held_out = 0.1f,
                                  .ewc = 30,
-                                 .max_self = 0.018f};
+                                 .max_self = 0.016f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct stage stages[N_DOMAINS];
     struct deep_bed bed;
     double worst = -INFINITY, gain = 0;
 
-    deep_open(&bed, args, N_ANCHORS, N_ANCHORS);
-    if (deep_is_large(&bed))
+    deep_open(&bed, args, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS,
+              args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
+    recipe.n_turns = deep_turns(&bed, deep_is_large(&bed) ? ANCHORS_AT_ONCE_LARGE : ANCHORS_AT_ONCE);
+    if (deep_is_large(&bed)) {
         recipe.n_epochs = EPOCHS_LARGE;
+        n = n < N_SAMPLES_LARGE ? n : N_SAMPLES_LARGE;
+    }
     for (int i = 0; i < N_DOMAINS; i++) {
         size_t offset = domains[i].taught_at + 1000 * (size_t)(args->seed % 16);
 

@@ -7,8 +7,8 @@ struct ruvllm_train_params ruvllm_deep_train_params_default(void)
     struct ruvllm_train_params p = ruvllm_train_params_default();
 
     p.n_epochs = 12;
-    p.patience = 0; // anchors are weighed anew after each epoch
-    p.step_size = 2e-3f;
+    p.patience = 0;  // anchors are weighed anew after each epoch
+    p.step_size = 0; // as suits the model
     p.held_out = 0.2f;
     p.kl_weight = 2;
     p.has_kto = true;
@@ -18,7 +18,7 @@ struct ruvllm_train_params ruvllm_deep_train_params_default(void)
 struct ruvllm_deep_params ruvllm_deep_params_default(void)
 {
     return (struct ruvllm_deep_params){
-        .struct_size = sizeof(struct ruvllm_deep_params), .max_forgetting = 0.03f, .ewc = 30, .n_variants = 1};
+        .struct_size = sizeof(struct ruvllm_deep_params), .max_forgetting = 0.03f, .ewc = 30, .n_variants = 2};
 }
 
 ruvllm_status ruvllm_engine_learn_deep(ruvllm_engine *engine, const char *tenant,

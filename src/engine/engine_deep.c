@@ -180,7 +180,8 @@ static ruvllm_status measure_fisher(struct deep_run *r, struct rv_deep_content *
     if (c->fisher)
         memcpy(content->fisher, c->fisher, content->trainable.n * sizeof(*content->fisher));
     for (size_t i = r->events.n; i < r->n_samples && n < N_FISHER_TEXTS; i++)
-        texts[n++] = (struct rv_fisher_text){.tokens = r->samples[i].tokens, .n = r->samples[i].n};
+        if (!r->samples[i].is_guard) // what the next run holds on to by it would not be measured fairly
+            texts[n++] = (struct rv_fisher_text){.tokens = r->samples[i].tokens, .n = r->samples[i].n};
     return rv_fisher_measure(&config, &content->trainable, texts, n, content->fisher, err);
 }
 
@@ -303,6 +304,8 @@ ruvllm_status rv_engine_deep_run(struct ruvllm_engine *engine, const char *tenan
         rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_CONFIG, "'n_variants' must be 0 to %d", MAX_AT_ONCE);
     if (!rc)
         rc = rv_train_run_init(&r.train, engine->model, params->train, err);
+    if (!rc && params->train->step_size == 0.0f)
+        r.train.config.adamw.step = rv_deep_suited_step(&engine->model->hparams);
     r.train.may_begin_anew = true;
     if (!rc && params->is_idle) {
         rc = run_idle(&r, err);

@@ -7,19 +7,19 @@
 #include "base/rng.h"
 #include "base/sha256.h"
 #include "learn/deep_batch.h"
+#include "learn/deep_guard.h"
 #include "learn/deep_state.h"
 
 #include <math.h>
 #include <string.h>
 
-/* How far anchors' weight goes in one epoch and in all, and where the guard is to come to, as a share of its limit. */
-static const double KL_UP = 4, KL_DOWN = 0.7, KL_LEAST = 1.0 / 64, KL_MOST = 1e6, GUARD_AIM = 0.9;
-/* So many epochs are enough to follow what the guard says at once. With more, each follows it by less. */
-static const double KL_EPOCHS = 20;
-/* After what share of the epochs the limit holds without slack. */
-static const double GUARD_TIGHT = 0.6;
-/* How far values that are beyond the limit at last are taken back, at most, and how much further than must be. */
-static const double LEAST_SHARE = 0.5, SHARE_SPARE = 0.99;
+/*
+ * How far values that are beyond the limit at last are taken back, at most: where something is held out it says what is
+ * left of them. And how much further than must be.
+ */
+static const double LEAST_SHARE = 0.1, LEAST_SHARE_BLIND = 0.5, SHARE_SPARE = 0.99;
+/* First values that have used up more of the limit than this go back with the others. */
+static const double ROOM_USED = 0.5;
 
 struct rv_deep {
     struct rv_deep_config config; // kl_weight times the state's scale
@@ -27,10 +27,11 @@ struct rv_deep {
     struct rv_deep_batch batch;
     struct rv_trainable trainable;
     struct rv_adamw adamw;
-    float *first;  // values the run began with, as many as the pairs have numbers
-    float *best;   // likewise
-    size_t *order; // training samples of the epoch; from n_train on those that are held out, then the guard
-    size_t n_now;  // training samples of the epoch
+    float *first;    // values the run began with, as many as the pairs have numbers
+    double first_kl; // the guard's divergence at those; NaN: not measured
+    float *best;     // likewise
+    size_t *order;   // training samples of the epoch; from n_train on those that are held out, then the guard
+    size_t n_now;    // training samples of the epoch
     size_t n_train;
     bool *is_apart; // one a sample: held out or guard
     size_t n_held_out;
@@ -55,6 +56,11 @@ struct rv_deep_config rv_deep_config_default(void)
                                    .adamw = rv_adamw_config_default(),
                                    .seed = 1,
                                    .max_state_bytes = (uint64_t)1 << 30};
+}
+
+float rv_deep_suited_step(const struct rv_hparams *hparams)
+{
+    return 2e-3f * sqrtf(fminf(1.0f, 64.0f / (float)hparams->n_embd));
 }
 
 /* ---- order and batches ---------------------------------------------------------------------------- */
@@ -115,8 +121,6 @@ static int32_t count_steps(struct rv_deep *d)
     return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------ */
-
 static void add_ewc(struct rv_deep *d)
 {
     const struct rv_deep_config *c = &d->config;
@@ -125,15 +129,169 @@ static void add_ewc(struct rv_deep *d)
         d->trainable.grads[i] += c->ewc * c->fisher[i] * (d->trainable.values[i] - (c->center ? c->center[i] : 0.0f));
 }
 
-static bool tell(const struct rv_deep *d, struct rv_deep_progress *p)
+/* The state is that of what comes next: whoever is told may save it. */
+static bool tell(const struct rv_deep *d, int32_t epoch, struct rv_deep_progress *p)
 {
-    p->epoch = d->state.epoch;
+    p->epoch = epoch;
     p->n_epochs = d->config.n_epochs;
     p->step = d->adamw.step;
     p->n_steps = d->adamw.config.n_steps;
     p->held_out_before = d->state.held_out_before;
     p->best = d->state.best_loss;
     return !d->config.on_progress || d->config.on_progress(d->config.user, p);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------------------ */
+
+/* The loss of what is held out. */
+static ruvllm_status measure(struct rv_deep *d, const struct rv_trainable *trainable, double *out,
+                             struct ruvllm_error *err)
+{
+    struct rv_deep_batch_sums sums;
+    ruvllm_status rc;
+
+    *out = NAN;
+    if (d->n_held_out == 0)
+        return RUVLLM_OK;
+    rc = rv_deep_batch_run(&d->batch, trainable, d->order + d->n_train, d->n_held_out, false, &sums, err);
+    if (!rc)
+        *out = sums.nll + sums.preference;
+    return rc;
+}
+
+/* The mean divergence of anchors: the same bits whatever they weigh now. */
+static ruvllm_status measure_kl(struct rv_deep *d, const size_t *list, size_t n, double *out, struct ruvllm_error *err)
+{
+    struct rv_deep_batch_sums sums;
+    float weight = d->config.kl_weight;
+    ruvllm_status rc;
+
+    *out = NAN;
+    if (n == 0 || !(weight > 0.0f))
+        return RUVLLM_OK;
+    d->config.kl_weight = 1.0f;
+    rc = rv_deep_batch_run(&d->batch, &d->trainable, list, n, false, &sums, err);
+    d->config.kl_weight = weight;
+    *out = rc ? NAN : sums.kl;
+    return rc;
+}
+
+static ruvllm_status measure_guard(struct rv_deep *d, double *out, struct ruvllm_error *err)
+{
+    return measure_kl(d, d->order + d->n_train + d->n_held_out, d->n_guard, out, err);
+}
+
+static bool is_within(const struct rv_deep *d, double guard_kl)
+{
+    return !(d->config.max_guard_kl > 0.0f && guard_kl > (double)d->config.max_guard_kl);
+}
+
+static void set_kl_scale(struct rv_deep *d, double scale)
+{
+    d->state.kl_scale = scale;
+    d->config.kl_weight = (float)((double)d->kl_weight * scale);
+}
+
+static void swap_first(struct rv_deep *d)
+{
+    for (size_t i = 0; i < d->trainable.n; i++) {
+        float value = d->trainable.values[i];
+
+        d->trainable.values[i] = d->first[i];
+        d->first[i] = value;
+    }
+}
+
+static ruvllm_status know_first(struct rv_deep *d, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    if (!isnan(d->first_kl))
+        return RUVLLM_OK;
+    swap_first(d);
+    rc = measure_guard(d, &d->first_kl, err);
+    swap_first(d);
+    return rc;
+}
+
+/* All that was ever learned becomes less, the last run's and those before. */
+static void shrink(struct rv_trainable *t, float by)
+{
+    for (int32_t layer = 0; layer < t->n_layers; layer++) {
+        for (int part = 0; part < RV_N_PARTS; part++) {
+            struct rv_trainable_pair *p = &t->layers[layer][part];
+
+            for (size_t i = 0; i < (size_t)p->rank * (size_t)p->n_out; i++)
+                p->b[i] *= by;
+        }
+    }
+}
+
+/*
+ * Takes values back until the guard, which says guard_kl, should say `most`: towards the first ones where those leave
+ * room, else towards the frozen model. *share is what stays of the way; below `least` nothing is done.
+ */
+static ruvllm_status go_back(struct rv_deep *d, double guard_kl, double most, double least, double *share,
+                             struct ruvllm_error *err)
+{
+    ruvllm_status rc = know_first(d, err);
+    bool has_room = d->config.start && d->first_kl <= ROOM_USED * most;
+
+    if (rc)
+        return rc;
+    *share = SHARE_SPARE * rv_deep_guard_share(has_room ? d->first_kl : 0, guard_kl, most);
+    if (*share < least)
+        return RUVLLM_OK;
+    if (!has_room)
+        shrink(&d->trainable, (float)*share);
+    for (size_t i = 0; has_room && i < d->trainable.n; i++)
+        d->trainable.values[i] = d->first[i] + (float)*share * (d->trainable.values[i] - d->first[i]);
+    return RUVLLM_OK;
+}
+
+/* Anchors weigh as the guard says; values that weight alone would not bring back in time go back themselves. */
+static ruvllm_status adapt(struct rv_deep *d, double guard_kl, double n_done, struct ruvllm_error *err)
+{
+    double aim = rv_deep_guard_aim(&d->config, n_done), share;
+    ruvllm_status rc = RUVLLM_OK;
+
+    set_kl_scale(d, rv_deep_guard_scale(&d->config, d->state.kl_scale, guard_kl, aim));
+    if (rv_deep_guard_is_lost(guard_kl, aim))
+        rc = go_back(d, guard_kl, aim, 0, &share, err);
+    return rc;
+}
+
+/* At the end, values that move the guard too far are taken back as far as must be. */
+static ruvllm_status take_back(struct rv_deep *d, double *guard_kl, struct ruvllm_error *err)
+{
+    double limit = (double)d->config.max_guard_kl, left = 1, share = 1;
+    double least = d->n_held_out > 0 ? LEAST_SHARE : LEAST_SHARE_BLIND;
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (limit <= 0 || d->state.epoch + 1 < d->config.n_epochs)
+        return RUVLLM_OK;
+    while (!rc && *guard_kl > limit && left >= least) {
+        rc = go_back(d, *guard_kl, limit, least / left, &share, err);
+        left *= share;
+        if (!rc && left >= least)
+            rc = measure_guard(d, guard_kl, err);
+    }
+    return rc;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------ */
+
+/* In runs of few epochs the guard is asked within them too: after the first step of each part but the first. */
+static ruvllm_status ask_guard(struct rv_deep *d, size_t before, struct ruvllm_error *err)
+{
+    size_t n_rounds = (size_t)rv_deep_guard_rounds(&d->config), at = d->state.at;
+    ruvllm_status rc;
+    double kl;
+
+    if (at >= d->n_now || before * n_rounds / d->n_now == at * n_rounds / d->n_now)
+        return RUVLLM_OK;
+    rc = measure_guard(d, &kl, err);
+    return rc ? rc : adapt(d, kl, d->state.epoch + (double)at / (double)d->n_now, err);
 }
 
 static ruvllm_status step(struct rv_deep *d, bool *goes_on, struct ruvllm_error *err)
@@ -155,110 +313,9 @@ static ruvllm_status step(struct rv_deep *d, bool *goes_on, struct ruvllm_error 
     d->state.at += n;
     p.loss = sums.nll + sums.preference;
     p.kl = d->config.kl_weight > 0.0f ? sums.kl / (double)d->config.kl_weight : 0;
-    *goes_on = tell(d, &p);
-    return RUVLLM_OK;
-}
-
-/* The loss of what is held out. */
-static ruvllm_status measure(struct rv_deep *d, const struct rv_trainable *trainable, double *out,
-                             struct ruvllm_error *err)
-{
-    struct rv_deep_batch_sums sums;
-    ruvllm_status rc;
-
-    *out = NAN;
-    if (d->n_held_out == 0)
-        return RUVLLM_OK;
-    rc = rv_deep_batch_run(&d->batch, trainable, d->order + d->n_train, d->n_held_out, false, &sums, err);
+    rc = ask_guard(d, d->state.at - n, err);
     if (!rc)
-        *out = sums.nll + sums.preference;
-    return rc;
-}
-
-/* The mean divergence of anchors. */
-static ruvllm_status measure_kl(struct rv_deep *d, const size_t *list, size_t n, double *out, struct ruvllm_error *err)
-{
-    struct rv_deep_batch_sums sums;
-    ruvllm_status rc;
-
-    *out = NAN;
-    if (n == 0 || !(d->config.kl_weight > 0.0f))
-        return RUVLLM_OK;
-    rc = rv_deep_batch_run(&d->batch, &d->trainable, list, n, false, &sums, err);
-    *out = sums.kl / (double)d->config.kl_weight;
-    return rc;
-}
-
-static ruvllm_status measure_guard(struct rv_deep *d, double *out, struct ruvllm_error *err)
-{
-    return measure_kl(d, d->order + d->n_train + d->n_held_out, d->n_guard, out, err);
-}
-
-static bool is_better(const struct rv_deep *d, const struct rv_deep_progress *p)
-{
-    if (d->config.max_guard_kl > 0.0f && p->kl > (double)d->config.max_guard_kl)
-        return false;
-    return d->n_held_out == 0 || p->held_out < d->state.best_loss;
-}
-
-static void set_kl_scale(struct rv_deep *d, double scale)
-{
-    d->state.kl_scale = fmin(fmax(scale, KL_LEAST), KL_MOST);
-    d->config.kl_weight = (float)((double)d->kl_weight * d->state.kl_scale);
-}
-
-/*
- * Where the guard is to be after this epoch. Facts are learned with room; what they cost is then taken back, for which
- * there are too few epochs in a short run.
- */
-static double guard_aim(const struct rv_deep *d)
-{
-    double left = fmax(0, 1 - (d->state.epoch + 1.0) / (GUARD_TIGHT * d->config.n_epochs));
-    bool is_long = d->config.n_epochs > KL_EPOCHS;
-
-    return GUARD_AIM * (double)d->config.max_guard_kl * (1 + (is_long ? (double)d->config.guard_slack * left : 0));
-}
-
-/*
- * Anchors weigh more while the guard is moved too far, and less again when there is room. In long runs by less an
- * epoch: values follow with a delay, and a weight that grows all the while drives out what was learned.
- */
-static void adapt(struct rv_deep *d, double guard_kl)
-{
-    double aim = guard_aim(d), follow = fmin(1, KL_EPOCHS / d->config.n_epochs);
-
-    if (aim > 0 && isfinite(guard_kl))
-        set_kl_scale(d, d->state.kl_scale * pow(fmin(fmax(guard_kl / aim, KL_DOWN), KL_UP), follow));
-}
-
-/* Some of the way back to the first values. Without any that is B to 0, as far as the product then goes. */
-static void scale_back(struct rv_deep *d, float by)
-{
-    for (size_t i = 0; i < d->trainable.n; i++)
-        if (d->config.start || d->first[i] == 0.0f)
-            d->trainable.values[i] = d->first[i] + by * (d->trainable.values[i] - d->first[i]);
-}
-
-/*
- * At the end, values that move the guard too far are taken back towards the first ones, as far as must be: divergence
- * goes with the square of the way, and what was learned well is still the likeliest a little before its place.
- */
-static ruvllm_status take_back(struct rv_deep *d, double *guard_kl, struct ruvllm_error *err)
-{
-    double limit = (double)d->config.max_guard_kl, share = 1;
-    ruvllm_status rc = RUVLLM_OK;
-
-    if (limit <= 0 || d->state.epoch + 1 < d->config.n_epochs)
-        return RUVLLM_OK;
-    while (!rc && *guard_kl > limit) {
-        float by = (float)(SHARE_SPARE * sqrt(limit / *guard_kl));
-
-        share *= (double)by;
-        if (share < LEAST_SHARE)
-            break;
-        scale_back(d, by);
-        rc = measure_guard(d, guard_kl, err);
-    }
+        *goes_on = tell(d, d->state.epoch, &p);
     return rc;
 }
 
@@ -266,6 +323,7 @@ static ruvllm_status take_back(struct rv_deep *d, double *guard_kl, struct ruvll
 static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_error *err)
 {
     struct rv_deep_progress p = {0};
+    int32_t epoch = d->state.epoch;
     ruvllm_status rc = measure_guard(d, &p.kl, err);
 
     if (!rc)
@@ -274,22 +332,24 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
         rc = measure(d, &d->trainable, &p.held_out, err);
     if (rc)
         return rc;
-    if (is_better(d, &p)) {
+    if (is_within(d, p.kl) && (d->n_held_out == 0 || p.held_out < d->state.best_loss)) {
         memcpy(d->best, d->trainable.values, d->trainable.n * sizeof(*d->best));
         d->state.best_loss = p.held_out;
         d->state.best_epoch = d->state.epoch;
         d->state.n_worse = 0;
-    } else {
+    } else if (is_within(d, p.kl)) { // while the guard is being brought back there is hope
         d->state.n_worse++;
     }
-    adapt(d, p.kl);
-    *goes_on = tell(d, &p);
+    rc = adapt(d, p.kl, epoch + 1, err);
+    if (rc)
+        return rc;
     d->state.epoch++;
     d->state.at = 0;
     if (d->config.patience > 0 && d->state.n_worse >= d->config.patience)
         d->state.epoch = d->config.n_epochs;
     else if (d->state.epoch < d->config.n_epochs)
         shuffle(d, d->state.epoch);
+    *goes_on = tell(d, epoch, &p);
     return RUVLLM_OK;
 }
 
@@ -586,6 +646,7 @@ ruvllm_status rv_deep_open(struct rv_deep **out, const struct rv_deep_config *co
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a run");
     d->config = *config;
     d->kl_weight = config->kl_weight;
+    d->first_kl = config->start ? NAN : 0;
     d->batch = (struct rv_deep_batch){.config = &d->config, .samples = samples, .n_samples = n_samples};
     d->state = (struct rv_deep_state){.best_epoch = -1, .held_out_before = NAN, .best_loss = NAN, .kl_scale = 1};
     rc = open_parts(d, err);

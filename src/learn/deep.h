@@ -48,7 +48,7 @@ struct rv_deep_progress {
     double best;
 };
 
-/* After each step and each measurement; false stops the run where it is. */
+/* After each step and each measurement; false stops the run where it is. The run may be saved then. */
 typedef bool (*rv_deep_progress_fn)(void *user, const struct rv_deep_progress *progress);
 
 struct rv_deep_config {
@@ -61,7 +61,7 @@ struct rv_deep_config {
     int32_t max_tokens;   // the longest sample
     int32_t batch_tokens; // of one step, about
     int32_t n_epochs;
-    int32_t patience; // epochs without a better held-out loss before it ends; 0: never ends early
+    int32_t patience; // epochs within the guard's limit, but without a better held-out loss, before it ends; 0: never
     float held_out;   // share of the episodes
     float kl_weight;  // of an anchor's token against a training token
     /*
@@ -98,6 +98,11 @@ struct rv_deep_result {
 
 /* What serves a few hundred samples on a small model. */
 struct rv_deep_config rv_deep_config_default(void);
+/*
+ * The step for a run on what a tenant said: 2e-3 up to a width of 64, in wider models less, with the root of the width.
+ * A step changes each number by as much, so what a state is changed by grows with how many are summed.
+ */
+float rv_deep_suited_step(const struct rv_hparams *hparams);
 
 /* INVALID for samples that cannot be used, saying which; nothing to train on is INVALID too. */
 RV_CHECKED ruvllm_status rv_deep_open(struct rv_deep **out, const struct rv_deep_config *config,

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -315,18 +316,23 @@ static void votes_by_kto_move_both_ways_and_then_stop(void **state)
     rv_deep_close(d);
 }
 
+static void set_guard(bool has_any)
+{
+    for (int i = 0; i < N_ANCHORS; i += 2)
+        f.samples[N_SAMPLES + i].is_guard = has_any;
+}
+
 static void what_moves_the_guard_too_far_is_no_result(void **state)
 {
     struct rv_deep_config c = config_of();
     struct rv_deep_result loose, tight;
 
     (void)state;
-    for (int i = 0; i < N_ANCHORS; i += 2)
-        f.samples[N_SAMPLES + i].is_guard = true;
+    set_guard(true);
     c.kl_weight = 1e-6f;
     loose = train(&c, N_SAMPLES + N_ANCHORS, NULL);
     assert_true(loose.best_epoch >= 0 && loose.guard_kl > 0 && loose.anchor_kl > 0);
-    c.max_guard_kl = (float)(loose.guard_kl / 1000);
+    c.max_guard_kl = (float)(loose.guard_kl / 1e6); // too little for any way
     tight = train(&c, N_SAMPLES + N_ANCHORS, NULL);
     assert_true(tight.best_epoch == -1 && tight.held_out_after == tight.held_out_before && tight.guard_kl == 0);
     c.n_epochs = 1;
@@ -338,8 +344,37 @@ static void what_moves_the_guard_too_far_is_no_result(void **state)
                   (double)c.max_guard_kl, tight.guard_kl, tight.held_out_before, tight.held_out_after);
     assert_true(tight.best_epoch == 0 && tight.held_out_after < tight.held_out_before);
     assert_true(tight.guard_kl <= (double)c.max_guard_kl && tight.guard_kl > 0.6 * (double)c.max_guard_kl);
-    for (int i = 0; i < N_ANCHORS; i++)
-        f.samples[N_SAMPLES + i].is_guard = false;
+    set_guard(false);
+}
+
+/*
+ * Steps so long that a run of two epochs is far beyond the limit at the end of the first one: the guard is asked within
+ * epochs, values go back, and something is learned all the same. A run that goes on from there has little room left.
+ */
+static void long_steps_are_no_reason_to_learn_nothing(void **state)
+{
+    struct rv_deep_config c = config_of();
+    struct rv_deep_result free_run, first, second;
+    float *values;
+
+    (void)state;
+    set_guard(true);
+    c.n_epochs = 2;
+    c.adamw.step = 1e-2f;
+    c.kl_weight = 0.1f;
+    free_run = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    c.max_guard_kl = (float)(free_run.guard_kl / 50);
+    first = train(&c, N_SAMPLES + N_ANCHORS, &values);
+    c.start = values;
+    second = train(&c, N_SAMPLES + N_ANCHORS, NULL);
+    print_message("the guard moved by %.4f, allowed %.4f: %.4f and %.4f; held out %.3f -> %.3f -> %.3f\n",
+                  free_run.guard_kl, (double)c.max_guard_kl, first.guard_kl, second.guard_kl, first.held_out_before,
+                  first.held_out_after, second.held_out_after);
+    assert_true(first.best_epoch >= 0 && first.held_out_after < 0.99 * first.held_out_before);
+    assert_true(first.guard_kl <= (double)c.max_guard_kl && second.guard_kl <= (double)c.max_guard_kl);
+    assert_true(second.held_out_after <= first.held_out_after + 1e-9);
+    free(values);
+    set_guard(false);
 }
 
 struct scales {
@@ -379,8 +414,7 @@ static void slack_is_taken_back(void **state)
     struct rv_deep_result result;
 
     (void)state;
-    for (int i = 0; i < N_ANCHORS; i += 2)
-        f.samples[N_SAMPLES + i].is_guard = true;
+    set_guard(true);
     c.n_epochs = 24;
     c.patience = 0;
     c.held_out = 0;
@@ -400,8 +434,7 @@ static void slack_is_taken_back(void **state)
     c.guard_slack = 0;
     (void)watch_guard(&c, &without);
     assert_memory_equal(with.guard, without.guard, sizeof(with.guard));
-    for (int i = 0; i < N_ANCHORS; i++)
-        f.samples[N_SAMPLES + i].is_guard = false;
+    set_guard(false);
 }
 
 static void a_run_can_begin_where_another_ended(void **state)
@@ -545,6 +578,84 @@ static void a_stopped_run_goes_on_to_the_same_end(void **state)
     free(got);
 }
 
+enum { MAX_SAVES = 40, PATH = 512 };
+
+/* Saves whenever it is told something, each time in a file of its own. */
+struct saves {
+    struct rv_deep *deep;
+    const char *path;
+    int n;
+};
+
+static void path_of(const struct saves *s, int i, char out[PATH])
+{
+    assert_true(snprintf(out, PATH, "%s.%d", s->path, i) < PATH);
+}
+
+static bool save_now(void *user, const struct rv_deep_progress *p)
+{
+    struct saves *s = user;
+    char path[PATH];
+
+    (void)p;
+    assert_true(s->n < MAX_SAVES);
+    path_of(s, s->n++, path);
+    assert_ok(rv_deep_save(s->deep, path, err));
+    return true;
+}
+
+/* Whatever it was saved after, the end of an epoch and the last step included, a run comes to the same bits. */
+static void check_saves(struct rv_deep_config c)
+{
+    struct saves s = {.path = test_temp_path(".saves")};
+    struct rv_deep_result whole, rest;
+    float *want, *got;
+    struct rv_deep *d;
+
+    c.on_progress = save_now;
+    c.user = &s;
+    assert_ok(rv_deep_open(&s.deep, &c, f.samples + N_SAMPLES - 12, 12 + N_ANCHORS, err));
+    assert_ok(rv_deep_run(s.deep, &whole, err));
+    want = values_of(s.deep);
+    rv_deep_close(s.deep);
+    assert_true(s.n == whole.n_steps + whole.n_epochs && whole.best_epoch >= 0);
+    c.on_progress = NULL;
+    for (int i = 0; i < s.n; i++) {
+        char path[PATH];
+
+        path_of(&s, i, path);
+        assert_ok(rv_deep_open(&d, &c, f.samples + N_SAMPLES - 12, 12 + N_ANCHORS, err));
+        assert_ok(rv_deep_load(d, path, err));
+        assert_ok(rv_deep_run(d, &rest, err));
+        got = values_of(d);
+        assert_memory_equal(got, want, rv_deep_trainable(d)->n * sizeof(*got));
+        assert_true(rest.guard_kl == whole.guard_kl && rest.best_epoch == whole.best_epoch);
+        assert_true(rest.n_steps == whole.n_steps && rest.n_epochs == whole.n_epochs);
+        rv_deep_close(d);
+        free(got);
+        assert_int_equal(remove(path), 0);
+    }
+    free(want);
+}
+
+static void a_run_saved_at_any_time_goes_on_to_the_same_end(void **state)
+{
+    struct rv_deep_config c = config_of();
+
+    (void)state;
+    set_guard(true);
+    c.n_epochs = 3;
+    c.patience = 0;
+    c.held_out = 0;
+    c.kl_weight = 2;
+    c.max_guard_kl = 0.05f;
+    check_saves(c);
+    c.held_out = 0.25f;
+    c.patience = 1;
+    check_saves(c);
+    set_guard(false);
+}
+
 static void what_cannot_be_trained_on_is_named(void **state)
 {
     struct rv_deep_config c = config_of();
@@ -574,11 +685,13 @@ int main(void)
         cmocka_unit_test(a_preferred_answer_wins_over_the_rejected_one),
         cmocka_unit_test(votes_by_kto_move_both_ways_and_then_stop),
         cmocka_unit_test(what_moves_the_guard_too_far_is_no_result),
+        cmocka_unit_test(long_steps_are_no_reason_to_learn_nothing),
         cmocka_unit_test(slack_is_taken_back),
         cmocka_unit_test(a_run_can_begin_where_another_ended),
         cmocka_unit_test(samples_that_take_turns_are_seen_in_theirs),
         cmocka_unit_test(turns_of_what_is_held_out_are_not_measured),
         cmocka_unit_test(a_stopped_run_goes_on_to_the_same_end),
+        cmocka_unit_test(a_run_saved_at_any_time_goes_on_to_the_same_end),
         cmocka_unit_test(what_cannot_be_trained_on_is_named),
     };
 
