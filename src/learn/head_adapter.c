@@ -1,6 +1,6 @@
 /*
- * The step: M = sum of w g h^T, whitened on the side of h, and its largest pair or two by iterating with a few
- * directions at once. Nothing of size n_dims x n_dims is made. What a step costs is fetching the rows, so all
+ * The step: M = sum of w g h^T, whitened on the side of h, and the largest pair or two of what a few sums of its
+ * gradients span. Nothing of size n_dims x n_dims is made. What a step costs is fetching the rows, so all
  * directions are multiplied while a row is at hand, and what was gained needs no look at the rows: it is what M was
  * multiplied by.
  *
@@ -23,8 +23,9 @@ static const double MAX_CHANGE = 0.05; // of a state's length; votes on ordinary
 
 enum {
     BLOCK = RV_ROW_SUMS_MAX, // directions that are looked for together
-    ITERATIONS = 1,
-    CHUNK = 64, // rows whose sums are kept
+    CHUNK = 64,              // rows whose sums are kept
+    MAX_MEASURED = 128,      // rows that say how far a step may go
+    FEW = 16,                // of them that lie together
     MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK
 };
 
@@ -122,34 +123,23 @@ static void begin(struct block *s)
     orthonormalise(s);
 }
 
-/* out = the sum over rows of -w (from . by) to: the raising direction is against the gradient. */
-static void multiply(const struct block *s, const uint16_t *from, const float *by, const uint16_t *to, float *out)
+/* x = M^T b: the raising direction is against the gradient. */
+static void multiply(const struct block *s)
 {
+    const struct rv_head_rows *r = s->rows;
     float c[CHUNK * BLOCK];
 
-    memset(out, 0, s->n * s->n_dims * sizeof(*out));
-    for (size_t t = 0; t < s->rows->n; t += CHUNK) {
-        size_t n = s->rows->n - t < CHUNK ? s->rows->n - t : CHUNK;
+    memset(s->x, 0, s->n * s->n_dims * sizeof(*s->x));
+    for (size_t t = 0; t < r->n; t += CHUNK) {
+        size_t n = r->n - t < CHUNK ? r->n - t : CHUNK;
 
-        s->sums->dots(from + t * s->n_dims, n, by, s->n, s->n_dims, c);
-        for (size_t k = 0; k < n * s->n; k++)
-            c[k] *= -s->rows->weights[t + k / s->n];
-        s->sums->adds(to + t * s->n_dims, n, c, out, s->n, s->n_dims);
+        s->sums->dots(r->gradients + t * s->n_dims, n, s->b, s->n, s->n_dims, c);
+        for (size_t k = 0; k < n; k++) {
+            for (size_t i = 0; i < s->n; i++)
+                c[k * s->n + i] *= -r->weights[t + k];
+        }
+        s->sums->adds(r->states + t * s->n_dims, n, c, s->x, s->n, s->n_dims);
     }
-}
-
-/* x = M^T b, a = C^-1 x */
-static void to_right(const struct block *s)
-{
-    multiply(s, s->rows->gradients, s->b, s->rows->states, s->x);
-    rv_whitening_apply(s->whitening, s->x, s->n, s->a);
-}
-
-/* b = M a, made orthonormal */
-static void to_left(struct block *s)
-{
-    multiply(s, s->rows->states, s->a, s->rows->gradients, s->b);
-    orthonormalise(s);
 }
 
 /* rows <- m rows, n_out x n. */
@@ -202,32 +192,42 @@ struct effect {
     double square; // the mean of |B A h|^2
 };
 
+/* Adds what up to FEW rows say. */
+static void measure_some(const struct block *s, size_t t, size_t n, struct effect *e)
+{
+    float inner[FEW * BLOCK], outer[FEW * BLOCK];
+
+    s->sums->dots(s->rows->states + t * s->n_dims, n, s->a, s->n, s->n_dims, inner);
+    s->sums->dots(s->rows->probes + t * s->n_dims, n, s->b, s->n, s->n_dims, outer);
+    for (size_t k = 0; k < n; k++) {
+        double change = 0;
+
+        for (size_t i = k * s->n; i < (k + 1) * s->n; i++) {
+            e->square += (double)inner[i] * (double)inner[i]; // the b are of length 1, and at right angles
+            change += (double)inner[i] * (double)outer[i];
+        }
+        e->kl += change * change / 2;
+    }
+}
+
+/* Of a long answer, few rows out of every so many: as many as a short one has say well enough how far a step may go. */
 static struct effect measure(const struct block *s, double gain)
 {
-    float inner[CHUNK * BLOCK], outer[CHUNK * BLOCK];
-    const struct rv_head_rows *r = s->rows;
+    size_t n = s->rows->n, n_few = n > MAX_MEASURED ? FEW * ((n + MAX_MEASURED - 1) / MAX_MEASURED) : FEW, n_seen = 0;
     struct effect e = {0};
     double size = 0;
 
-    for (size_t t = 0; t < r->n && s->n > 0; t += CHUNK) {
-        size_t n = r->n - t < CHUNK ? r->n - t : CHUNK;
+    for (size_t t = 0; t < n && s->n > 0; t += n_few) {
+        size_t m = n - t < FEW ? n - t : FEW;
 
-        s->sums->dots(r->states + t * s->n_dims, n, s->a, s->n, s->n_dims, inner);
-        s->sums->dots(r->probes + t * s->n_dims, n, s->b, s->n, s->n_dims, outer);
-        for (size_t k = 0; k < n; k++) {
-            double change = 0;
-
-            for (size_t i = k * s->n; i < (k + 1) * s->n; i++) {
-                e.square += (double)inner[i] * (double)inner[i]; // the b are of length 1, and at right angles
-                change += (double)inner[i] * (double)outer[i];
-            }
-            e.kl += change * change / 2;
-            size += fabs((double)r->weights[t + k]);
-        }
+        measure_some(s, t, m, &e);
+        n_seen += m;
     }
+    for (size_t t = 0; t < n; t++)
+        size += fabs((double)s->rows->weights[t]);
     e.gain = size > 0 ? gain / size : 0;
-    e.kl = r->n ? e.kl / (double)r->n : 0;
-    e.square = r->n ? e.square / (double)r->n : 0;
+    e.kl = n_seen ? e.kl / (double)n_seen : 0;
+    e.square = n_seen ? e.square / (double)n_seen : 0;
     return e;
 }
 
@@ -264,11 +264,8 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
     step->kl = 0;
     step->gain = 0;
     begin(&s);
-    for (int i = 0; i < ITERATIONS && s.n > 0; i++) {
-        if (i > 0)
-            to_left(&s);
-        to_right(&s);
-    }
+    multiply(&s);
+    rv_whitening_apply(whitening, s.x, s.n, s.a);
     effect = measure(&s, keep_best(&s, n_pairs));
     for (size_t t = 0; t < rows->n; t++)
         total += (double)rows->weights[t];

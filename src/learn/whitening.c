@@ -125,21 +125,30 @@ ruvllm_status rv_whitening_init(struct rv_whitening *out, const float *states, s
 
 ruvllm_status rv_whitening_round(struct rv_whitening *whitening, struct ruvllm_error *err)
 {
-    size_t n = (size_t)whitening->n_directions * (size_t)whitening->n_dims;
+    size_t dims = (size_t)whitening->n_dims, n = (size_t)whitening->n_directions * dims;
 
     whitening->halves = rv_realloc_array(NULL, n, sizeof(*whitening->halves));
-    if (!whitening->halves) {
+    whitening->squares = rv_realloc_array(NULL, (size_t)whitening->n_directions, sizeof(*whitening->squares));
+    if (!whitening->halves || !whitening->squares) {
         rv_whitening_release(whitening);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu numbers", n);
     }
     for (size_t i = 0; i < n; i++)
         whitening->halves[i] = rv_vec_to_bf16(whitening->directions[i]);
+    for (size_t k = 0; k < (size_t)whitening->n_directions; k++) {
+        double square = 0;
+
+        for (size_t i = k * dims; i < (k + 1) * dims; i++)
+            square += (double)rv_vec_from_bf16(whitening->halves[i]) * (double)rv_vec_from_bf16(whitening->halves[i]);
+        whitening->squares[k] = square > 0 ? (float)square : 1; // a direction of 0 is none
+    }
     return RUVLLM_OK;
 }
 
 void rv_whitening_release(struct rv_whitening *whitening)
 {
     rv_free(whitening->halves);
+    rv_free(whitening->squares);
     rv_free(whitening->directions);
     rv_free(whitening->variances);
     *whitening = (struct rv_whitening){0};
@@ -151,9 +160,12 @@ static float size_of(const struct rv_whitening *w, int32_t i)
     return w->ridge / (float)RIDGE / (w->variances[i] + w->ridge);
 }
 
+/* Where there are no others, as the last: what is rounded of the directions then counts least. */
 static float size_of_rest(const struct rv_whitening *w)
 {
-    return w->ridge / (float)RIDGE / (w->rest + w->ridge);
+    float rest = w->n_directions == w->n_dims ? w->variances[w->n_directions - 1] : w->rest;
+
+    return w->ridge / (float)RIDGE / (rest + w->ridge);
 }
 
 double rv_whitening_mean_square(const struct rv_whitening *whitening)
@@ -171,27 +183,34 @@ void rv_whitening_parts(const struct rv_whitening *whitening, const float *rows,
         size_t m = n - at < RV_ROW_SUMS_MAX ? n - at : RV_ROW_SUMS_MAX;
 
         sums->dots(whitening->halves, n_directions, rows + at * dims, m, dims, parts);
-        for (size_t i = 0; i < n_directions * m; i++)
-            out[i / m * stride + at + i % m] = parts[i];
+        for (size_t k = 0; k < n_directions; k++) {
+            for (size_t i = 0; i < m; i++)
+                out[k * stride + at + i] = parts[k * m + i];
+        }
     }
 }
 
-/* Up to RV_ROW_SUMS_MAX rows, each multiplied along every direction by its size, or by the root of that. */
+/*
+ * Up to RV_ROW_SUMS_MAX rows, each multiplied along every direction by its size, or by the root of that. Along the
+ * largest directions next to nothing shall be left: so they count with the lengths they have after rounding.
+ */
 static void resize_some(const struct rv_whitening *w, const float *rows, size_t n, bool is_root, float *out)
 {
+    const struct rv_row_sums_ops *sums = rv_row_sums_best();
     size_t dims = (size_t)w->n_dims, n_directions = (size_t)w->n_directions;
     float parts[RV_WHITENING_MAX_DIRECTIONS * RV_ROW_SUMS_MAX];
     float rest = is_root ? sqrtf(size_of_rest(w)) : size_of_rest(w);
 
-    rv_whitening_parts(w, rows, n, n, parts);
-    for (size_t i = 0; i < n_directions * n; i++) {
-        float size = size_of(w, (int32_t)(i / n));
+    sums->dots(w->halves, n_directions, rows, n, dims, parts);
+    for (size_t k = 0; k < n_directions; k++) {
+        float size = size_of(w, (int32_t)k), more = ((is_root ? sqrtf(size) : size) - rest) / w->squares[k];
 
-        parts[i] *= (is_root ? sqrtf(size) : size) - rest;
+        for (size_t i = 0; i < n; i++)
+            parts[k * n + i] *= more;
     }
     for (size_t i = 0; i < n * dims; i++)
         out[i] = rows[i] * rest;
-    rv_row_sums_best()->adds(w->halves, n_directions, parts, out, n, dims);
+    sums->adds(w->halves, n_directions, parts, out, n, dims);
 }
 
 static void resize(const struct rv_whitening *w, const float *rows, size_t n, bool is_root, float *out)

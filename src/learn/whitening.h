@@ -17,6 +17,7 @@ struct rv_whitening {
     int32_t n_directions;
     float *directions; // n_directions rows of n_dims, orthonormal
     uint16_t *halves;  // the same as bfloat16, for what is done often: half as much to fetch
+    float *squares;    // the squared lengths they are left with
     float *variances;  // of each, the largest first
     float rest;        // of every other direction
     float ridge;       // added to all: 2 % of the mean variance
@@ -26,7 +27,7 @@ struct rv_whitening {
 /* `states` are n rows of n_dims; at least one, all finite (else INVALID). The same rows give the same bits. */
 RV_CHECKED ruvllm_status rv_whitening_init(struct rv_whitening *out, const float *states, size_t n, int32_t n_dims,
                                            struct ruvllm_error *err);
-/* Makes the halves of one whose other numbers are there; on failure it is released. */
+/* Makes halves and squares of one whose other numbers are there; on failure it is released. */
 RV_CHECKED ruvllm_status rv_whitening_round(struct rv_whitening *whitening, struct ruvllm_error *err);
 void rv_whitening_release(struct rv_whitening *whitening);
 
