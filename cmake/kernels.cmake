@@ -14,6 +14,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
         set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/attention_kernel_${variant}.c
             ${CMAKE_SOURCE_DIR}/src/kernels/tile_gemm_${variant}.c
             ${CMAKE_SOURCE_DIR}/src/kernels/vec_${variant}.c
+            ${CMAKE_SOURCE_DIR}/src/kernels/row_sums_${variant}.c
             ${CMAKE_SOURCE_DIR}/src/kernels/lora_kernel_${variant}.c
             PROPERTIES COMPILE_OPTIONS "${lane_options};${lane_options_${variant}}")
     endforeach()

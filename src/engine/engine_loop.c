@@ -2,6 +2,7 @@
 #include "engine/engine_loop.h"
 
 #include "base/clock.h"
+#include "base/time_slice.h"
 #include "engine/engine_learn.h"
 #include "engine/guess.h"
 
@@ -336,6 +337,8 @@ void *rv_engine_loop(void *engine)
     struct rv_scheduler_step step;
     bool is_idle = true;
 
+    /* It computes as much as the pool's threads. Whoever comes with a request or a vote shall not wait for a step. */
+    (void)rv_time_slice_set(RV_TIME_SLICE_COMPUTING);
     while (take_work(e, is_idle)) {
         bool has_step;
 

@@ -1,6 +1,8 @@
 /*
- * The step: M = sum of w g h^T, whitened on the side of h, and its largest pair or two by power iteration. Nothing of
- * size n_dims x n_dims is made; each iteration reads the rows twice.
+ * The step: M = sum of w g h^T, whitened on the side of h, and the largest pair or two of what a few sums of its
+ * gradients span. Nothing of size n_dims x n_dims is made. What a step costs is fetching the rows, so all
+ * directions are multiplied while a row is at hand, and what was gained needs no look at the rows: it is what M was
+ * multiplied by.
  *
  * Its length: for a token drawn from p, the expectation of (g . dh)^2 is the variance of the logits' change, which is
  * twice the KL divergence as far as second order goes. So the rows themselves say how long the step may be. But rows
@@ -10,6 +12,7 @@
 #include "learn/head_adapter.h"
 
 #include "base/alloc.h"
+#include "kernels/row_sums.h"
 #include "kernels/vec.h"
 #include "learn/small_eigen.h"
 
@@ -18,7 +21,15 @@
 
 static const double MAX_CHANGE = 0.05; // of a state's length; votes on ordinary answers come to 0.01 to 0.045
 
-enum { ITERATIONS = 2, MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK };
+enum {
+    BLOCK = RV_ROW_SUMS_MAX, // directions that are looked for together
+    CHUNK = 64,              // rows whose sums are kept
+    MAX_MEASURED = 128,      // rows that say how far a step may go
+    FEW = 16,                // of them that lie together
+    MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK
+};
+
+_Static_assert(3 * BLOCK <= RV_HEAD_ADAPTER_SCRATCH, "a, b and x of a block are scratch");
 
 ruvllm_status rv_head_adapter_init(struct rv_head_adapter *out, int32_t n_dims, int32_t rank, struct ruvllm_error *err)
 {
@@ -50,96 +61,128 @@ void rv_head_adapter_clear(struct rv_head_adapter *adapter)
 
 /* ---- the step ------------------------------------------------------------------------------- */
 
-/* What power iteration works on: the rows, less the pairs that were found already. */
-struct sum {
+/* Directions that are looked for together, in the rows. */
+struct block {
     const struct rv_head_rows *rows;
     const struct rv_whitening *whitening;
+    const struct rv_row_sums_ops *sums;
     const struct rv_vec_ops *ops;
     size_t n_dims;
-    int32_t n_found;
-    float *a; // pairs found, in 32 bits
-    float *b;
-    float *first; // a b to begin with
-    float *row;   // scratch
+    size_t n;
+    float *b; // n of n_dims, at right angles and of length 1
+    float *x; // M^T b
+    float *a; // C^-1 x
 };
 
+/* Makes the b orthonormal, in order; what lies in the span of those before is left out. */
+static void orthonormalise(struct block *s)
+{
+    size_t n = 0, dims = s->n_dims;
+
+    for (size_t i = 0; i < s->n; i++) {
+        float *row = s->b + n * dims, before, after;
+
+        if (n != i)
+            memcpy(row, s->b + i * dims, dims * sizeof(*row));
+        before = s->ops->dot(row, row, dims);
+        for (int pass = 0; pass < 2; pass++) { // once more for what rounding left
+            for (size_t j = 0; j < n; j++)
+                s->ops->add(row, s->b + j * dims, -s->ops->dot(row, s->b + j * dims, dims), dims);
+        }
+        after = s->ops->dot(row, row, dims);
+        if (!(after > 1e-10f * before) || !isfinite(after))
+            continue;
+        rv_vec_scale(row, 1 / sqrtf(after), dims);
+        n++;
+    }
+    s->n = n;
+}
+
 /*
- * b = M a', with a' = C^-1 a: the raising direction is against the gradient. Begins where to_right ended, whose last
- * rows are still in the processor's cache.
+ * To begin with: M applied to parts of the answer one after the other, as if all states were alike. What the parts say
+ * differs more than what halves of its rows taken in turn would.
  */
-static void to_left(const struct sum *s, const float *a, float *b)
+static void begin(struct block *s)
 {
     const struct rv_head_rows *r = s->rows;
+    float c[CHUNK];
 
-    memset(b, 0, s->n_dims * sizeof(*b));
-    for (size_t t = r->n; t-- > 0;) {
-        float c;
+    s->n = r->n < BLOCK ? r->n : BLOCK;
+    memset(s->b, 0, s->n * s->n_dims * sizeof(*s->b));
+    for (size_t i = s->n; i-- > 0;) { // so that what comes next finds the first rows in the cache
+        size_t from = r->n * i / s->n, end = r->n * (i + 1) / s->n;
 
-        if (r->weights[t] == 0)
-            continue;
-        c = r->weights[t] * s->ops->dot_bf16(a, r->states + t * s->n_dims, s->n_dims);
-        s->ops->add_bf16(b, r->gradients + t * s->n_dims, -c, s->n_dims);
+        for (size_t t = from; t < end; t += CHUNK) {
+            size_t n = end - t < CHUNK ? end - t : CHUNK;
+
+            for (size_t k = 0; k < n; k++)
+                c[k] = -r->weights[t + k];
+            s->sums->adds(r->gradients + t * s->n_dims, n, c, s->b + i * s->n_dims, 1, s->n_dims);
+        }
     }
+    orthonormalise(s);
 }
 
-/* a = C^-1 (M^T b) */
-static void to_right(const struct sum *s, const float *b, float *a)
+/* x = M^T b: the raising direction is against the gradient. */
+static void multiply(const struct block *s)
 {
     const struct rv_head_rows *r = s->rows;
+    float c[CHUNK * BLOCK];
 
-    memset(s->row, 0, s->n_dims * sizeof(*s->row));
-    for (size_t t = 0; t < r->n; t++) {
-        float c;
+    memset(s->x, 0, s->n * s->n_dims * sizeof(*s->x));
+    for (size_t t = 0; t < r->n; t += CHUNK) {
+        size_t n = r->n - t < CHUNK ? r->n - t : CHUNK;
 
-        if (r->weights[t] == 0)
-            continue;
-        c = r->weights[t] * s->ops->dot_bf16(b, r->gradients + t * s->n_dims, s->n_dims);
-        s->ops->add_bf16(s->row, r->states + t * s->n_dims, -c, s->n_dims);
-    }
-    rv_whitening_apply(s->whitening, s->row, a);
-}
-
-/* Takes out of b what lies along the pairs before. */
-static void deflate(const struct sum *s, float *b)
-{
-    for (int32_t i = 0; i < s->n_found; i++) {
-        const float *other = s->b + (size_t)i * s->n_dims;
-        float square = s->ops->dot(other, other, s->n_dims);
-
-        if (square > 0)
-            s->ops->add(b, other, -s->ops->dot(b, other, s->n_dims) / square, s->n_dims);
+        s->sums->dots(r->gradients + t * s->n_dims, n, s->b, s->n, s->n_dims, c);
+        for (size_t k = 0; k < n; k++) {
+            for (size_t i = 0; i < s->n; i++)
+                c[k * s->n + i] *= -r->weights[t + k];
+        }
+        s->sums->adds(r->states + t * s->n_dims, n, c, s->x, s->n, s->n_dims);
     }
 }
 
-static bool normalise(float *x, size_t n)
+/* rows <- m rows, n_out x n. */
+static void recombine(const struct rv_vec_ops *ops, float *rows, int n, size_t dims, const double *m, int n_out,
+                      float *scratch)
 {
-    double norm = rv_vec_norm(x, n);
-
-    if (!(norm > 0) || !isfinite(norm))
-        return false;
-    rv_vec_scale(x, (float)(1 / norm), n);
-    return true;
+    memset(scratch, 0, (size_t)n_out * dims * sizeof(*scratch));
+    for (int i = 0; i < n_out; i++) {
+        for (int j = 0; j < n; j++)
+            ops->add(scratch + (size_t)i * dims, rows + (size_t)j * dims, (float)m[i * n + j], dims);
+    }
+    memcpy(rows, scratch, (size_t)n_out * dims * sizeof(*scratch));
 }
 
-/* One more pair, b of length 1; false when nothing is left. */
-static bool find_pair(struct sum *s)
+/*
+ * Of what the block spans, the pairs that gain most: b^T M C^-1 M^T b is the gain of a direction b, so the eigenvectors
+ * of that matrix among the b. Returns what they gain in all.
+ */
+static double keep_best(struct block *s, int32_t n_pairs)
 {
-    float *a = s->a + (size_t)s->n_found * s->n_dims;
-    float *b = s->b + (size_t)s->n_found * s->n_dims;
+    double gains[BLOCK * BLOCK], values[BLOCK], vectors[BLOCK * BLOCK], all = 0;
+    int n = (int)s->n, n_kept = n_pairs < n ? n_pairs : n;
 
-    memcpy(b, s->first, s->n_dims * sizeof(*b));
-    for (int i = 0; i < ITERATIONS; i++) {
-        if (i > 0)
-            to_left(s, a, b);
-        deflate(s, b);
-        if (!normalise(b, s->n_dims))
-            return false;
-        to_right(s, b, a);
-        if (!(rv_vec_norm(a, s->n_dims) > 0))
-            return false;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j <= i; j++) {
+            gains[i * n + j] = gains[j * n + i] =
+                (double)s->ops->dot(s->x + (size_t)i * s->n_dims, s->a + (size_t)j * s->n_dims, s->n_dims);
+            all += fabs(gains[i * n + j]);
+        }
     }
-    s->n_found++;
-    return true;
+    s->n = 0;
+    if (!(all > 0) || !isfinite(all))
+        return 0;
+    rv_small_eigen(gains, n, values, vectors);
+    while (n_kept > 0 && !(values[n_kept - 1] > 1e-12 * values[0]))
+        n_kept--;
+    recombine(s->ops, s->a, n, s->n_dims, vectors, n_kept, s->x);
+    recombine(s->ops, s->b, n, s->n_dims, vectors, n_kept, s->x);
+    s->n = (size_t)n_kept;
+    all = 0;
+    for (int i = 0; i < n_kept; i++)
+        all += values[i];
+    return all;
 }
 
 /* What the pairs found do to the rows: the mean of what is gained, by the rows' weights, and the mean KL divergence. */
@@ -149,29 +192,42 @@ struct effect {
     double square; // the mean of |B A h|^2
 };
 
-static struct effect measure(const struct sum *s)
+/* Adds what up to FEW rows say. */
+static void measure_some(const struct block *s, size_t t, size_t n, struct effect *e)
 {
+    float inner[FEW * BLOCK], outer[FEW * BLOCK];
+
+    s->sums->dots(s->rows->states + t * s->n_dims, n, s->a, s->n, s->n_dims, inner);
+    s->sums->dots(s->rows->probes + t * s->n_dims, n, s->b, s->n, s->n_dims, outer);
+    for (size_t k = 0; k < n; k++) {
+        double change = 0;
+
+        for (size_t i = k * s->n; i < (k + 1) * s->n; i++) {
+            e->square += (double)inner[i] * (double)inner[i]; // the b are of length 1, and at right angles
+            change += (double)inner[i] * (double)outer[i];
+        }
+        e->kl += change * change / 2;
+    }
+}
+
+/* Of a long answer, few rows out of every so many: as many as a short one has say well enough how far a step may go. */
+static struct effect measure(const struct block *s, double gain)
+{
+    size_t n = s->rows->n, n_few = n > MAX_MEASURED ? FEW * ((n + MAX_MEASURED - 1) / MAX_MEASURED) : FEW, n_seen = 0;
     struct effect e = {0};
     double size = 0;
 
-    for (size_t t = 0; t < s->rows->n; t++) {
-        double change = 0, gain = 0;
+    for (size_t t = 0; t < n && s->n > 0; t += n_few) {
+        size_t m = n - t < FEW ? n - t : FEW;
 
-        for (int32_t i = 0; i < s->n_found; i++) {
-            const float *b = s->b + (size_t)i * s->n_dims;
-            float inner = s->ops->dot_bf16(s->a + (size_t)i * s->n_dims, s->rows->states + t * s->n_dims, s->n_dims);
-
-            e.square += (double)inner * (double)inner; // the b are of length 1, and at right angles
-            change += (double)(inner * s->ops->dot_bf16(b, s->rows->probes + t * s->n_dims, s->n_dims));
-            gain -= (double)(inner * s->ops->dot_bf16(b, s->rows->gradients + t * s->n_dims, s->n_dims));
-        }
-        e.kl += change * change / 2;
-        e.gain += (double)s->rows->weights[t] * gain;
-        size += fabs((double)s->rows->weights[t]);
+        measure_some(s, t, m, &e);
+        n_seen += m;
     }
-    e.gain = size > 0 ? e.gain / size : 0;
-    e.kl = s->rows->n ? e.kl / (double)s->rows->n : 0;
-    e.square = s->rows->n ? e.square / (double)s->rows->n : 0;
+    for (size_t t = 0; t < n; t++)
+        size += fabs((double)s->rows->weights[t]);
+    e.gain = size > 0 ? gain / size : 0;
+    e.kl = n_seen ? e.kl / (double)n_seen : 0;
+    e.square = n_seen ? e.square / (double)n_seen : 0;
     return e;
 }
 
@@ -192,26 +248,25 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
                           const struct rv_whitening *whitening, double target_kl, int32_t n_pairs, float *scratch)
 {
     size_t n = (size_t)whitening->n_dims;
-    struct sum s = {.rows = rows,
-                    .whitening = whitening,
-                    .ops = rv_vec_best(),
-                    .n_dims = n,
-                    .a = scratch,
-                    .b = scratch + RV_HEAD_ADAPTER_STEP_RANK * n,
-                    .first = scratch + 2 * RV_HEAD_ADAPTER_STEP_RANK * n,
-                    .row = scratch + (2 * RV_HEAD_ADAPTER_STEP_RANK + 1) * n};
-    double length, side, total = 0;
+    struct block s = {.rows = rows,
+                      .whitening = whitening,
+                      .sums = rv_row_sums_best(),
+                      .ops = rv_vec_best(),
+                      .n_dims = n,
+                      .b = scratch,
+                      .x = scratch + BLOCK * n,
+                      .a = scratch + 2 * BLOCK * n};
+    double length, total = 0;
     struct effect effect;
+    float side;
 
     step->n_pairs = 0;
     step->kl = 0;
     step->gain = 0;
-    memset(s.first, 0, n * sizeof(*s.first));
-    for (size_t t = rows->n; t-- > 0;) // so that what comes next finds the first rows in the cache
-        s.ops->add_bf16(s.first, rows->gradients + t * n, -rows->weights[t], n);
-    while (s.n_found < n_pairs && find_pair(&s))
-        ;
-    effect = measure(&s);
+    begin(&s);
+    multiply(&s);
+    rv_whitening_apply(whitening, s.x, s.n, s.a);
+    effect = measure(&s, keep_best(&s, n_pairs));
     for (size_t t = 0; t < rows->n; t++)
         total += (double)rows->weights[t];
     if (!(effect.kl > 0) || !isfinite(effect.kl))
@@ -219,12 +274,12 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
     length = length_of(&effect, target_kl, total > 0, rv_whitening_mean_square(whitening));
     if (!(length > 0))
         return;
-    side = sqrt(length); // half of it on either side
-    for (size_t i = 0; i < (size_t)s.n_found * n; i++) {
-        step->a[i] = rv_vec_to_bf16((float)(side * (double)s.a[i]));
-        step->b[i] = rv_vec_to_bf16((float)(side * (double)s.b[i]));
+    side = (float)sqrt(length); // half of it on either side
+    for (size_t i = 0; i < s.n * n; i++) {
+        step->a[i] = rv_vec_to_bf16(side * s.a[i]);
+        step->b[i] = rv_vec_to_bf16(side * s.b[i]);
     }
-    step->n_pairs = s.n_found;
+    step->n_pairs = (int32_t)s.n;
     step->kl = length * length * effect.kl;
     /* log p changes by the first order less the KL divergence: it works against who raises, and for who lowers. */
     step->gain = length * effect.gain + (total > 0 ? -step->kl : step->kl);
@@ -236,38 +291,20 @@ void rv_head_adapter_step(struct rv_head_step *step, const struct rv_head_rows *
 static void gram_of_states(const struct rv_whitening *w, const struct rv_vec_ops *ops, const float *rows, int n,
                            double *gram)
 {
-    double parts[MAX_PAIRS];
+    float parts[RV_WHITENING_MAX_DIRECTIONS][MAX_PAIRS];
     size_t dims = (size_t)w->n_dims;
 
+    rv_whitening_parts(w, rows, (size_t)n, MAX_PAIRS, parts[0]);
     for (int i = 0; i < n; i++) {
-        for (int j = 0; j <= i; j++)
-            gram[i * n + j] =
+        for (int j = 0; j <= i; j++) {
+            double sum =
                 (double)(w->rest + w->ridge) * (double)ops->dot(rows + (size_t)i * dims, rows + (size_t)j * dims, dims);
-    }
-    for (int32_t k = 0; k < w->n_directions; k++) {
-        for (int i = 0; i < n; i++)
-            parts[i] = (double)ops->dot(rows + (size_t)i * dims, w->directions + (size_t)k * dims, dims);
-        for (int i = 0; i < n; i++) {
-            for (int j = 0; j <= i; j++)
-                gram[i * n + j] += (double)(w->variances[k] - w->rest) * parts[i] * parts[j];
+
+            for (int32_t k = 0; k < w->n_directions; k++)
+                sum += (double)(w->variances[k] - w->rest) * (double)parts[k][i] * (double)parts[k][j];
+            gram[i * n + j] = gram[j * n + i] = sum;
         }
     }
-    for (int i = 0; i < n; i++) {
-        for (int j = 0; j < i; j++)
-            gram[j * n + i] = gram[i * n + j];
-    }
-}
-
-/* rows <- m rows, n_out x n. */
-static void recombine(const struct rv_vec_ops *ops, float *rows, int n, size_t dims, const double *m, int n_out,
-                      float *scratch)
-{
-    memset(scratch, 0, (size_t)n_out * dims * sizeof(*scratch));
-    for (int i = 0; i < n_out; i++) {
-        for (int j = 0; j < n; j++)
-            ops->add(scratch + (size_t)i * dims, rows + (size_t)j * dims, (float)m[i * n + j], dims);
-    }
-    memcpy(rows, scratch, (size_t)n_out * dims * sizeof(*scratch));
 }
 
 /*

@@ -552,7 +552,7 @@ static void balance(struct rv_head_fit *f, struct rv_head_adapter *x, const stru
 
         for (size_t d = 0; d < dims; d++)
             v->changed[d] = (float)rv_rng_normal(rng);
-        rv_whitening_apply(f->whitening, v->changed, a);
+        rv_whitening_apply(f->whitening, v->changed, 1, a);
         memset(x->b + (size_t)x->n_pairs * dims, 0, dims * sizeof(*x->b));
         x->n_pairs++;
     }

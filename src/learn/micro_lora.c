@@ -421,8 +421,9 @@ void rv_micro_lora_stats(const struct ruvllm_microlora *lora, struct ruvllm_micr
         if (!m)
             continue;
         out->n_pending += m->n_pending;
-        out->n_bytes += sizeof(*m) + 4 * pairs * n_dims * sizeof(float) +
-                        (size_t)lora->config.max_pending * (2 * n_dims * sizeof(uint16_t) + sizeof(float)) +
-                        (size_t)m->whitening.n_directions * (n_dims + 1) * sizeof(float);
+        out->n_bytes +=
+            sizeof(*m) + 4 * pairs * n_dims * sizeof(float) +
+            (size_t)lora->config.max_pending * (2 * n_dims * sizeof(uint16_t) + sizeof(float)) +
+            (size_t)m->whitening.n_directions * (n_dims * (sizeof(float) + sizeof(uint16_t)) + sizeof(float));
     }
 }

@@ -3,12 +3,13 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "kernels/row_sums.h"
 #include "kernels/vec.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ITERATIONS = 12, AT_ONCE = 4 };
+enum { ITERATIONS = 12 };
 
 static const double RIDGE = 0.02;
 
@@ -119,11 +120,35 @@ ruvllm_status rv_whitening_init(struct rv_whitening *out, const float *states, s
         largest += (double)out->variances[i];
     out->rest = k < n_dims && total > largest ? (float)((total - largest) / (n_dims - k)) : 0.0f;
     out->ridge = (float)(RIDGE * total / n_dims);
+    return rv_whitening_round(out, err);
+}
+
+ruvllm_status rv_whitening_round(struct rv_whitening *whitening, struct ruvllm_error *err)
+{
+    size_t dims = (size_t)whitening->n_dims, n = (size_t)whitening->n_directions * dims;
+
+    whitening->halves = rv_realloc_array(NULL, n, sizeof(*whitening->halves));
+    whitening->squares = rv_realloc_array(NULL, (size_t)whitening->n_directions, sizeof(*whitening->squares));
+    if (!whitening->halves || !whitening->squares) {
+        rv_whitening_release(whitening);
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate %zu numbers", n);
+    }
+    for (size_t i = 0; i < n; i++)
+        whitening->halves[i] = rv_vec_to_bf16(whitening->directions[i]);
+    for (size_t k = 0; k < (size_t)whitening->n_directions; k++) {
+        double square = 0;
+
+        for (size_t i = k * dims; i < (k + 1) * dims; i++)
+            square += (double)rv_vec_from_bf16(whitening->halves[i]) * (double)rv_vec_from_bf16(whitening->halves[i]);
+        whitening->squares[k] = square > 0 ? (float)square : 1; // a direction of 0 is none
+    }
     return RUVLLM_OK;
 }
 
 void rv_whitening_release(struct rv_whitening *whitening)
 {
+    rv_free(whitening->halves);
+    rv_free(whitening->squares);
     rv_free(whitening->directions);
     rv_free(whitening->variances);
     *whitening = (struct rv_whitening){0};
@@ -135,9 +160,12 @@ static float size_of(const struct rv_whitening *w, int32_t i)
     return w->ridge / (float)RIDGE / (w->variances[i] + w->ridge);
 }
 
+/* Where there are no others, as the last: what is rounded of the directions then counts least. */
 static float size_of_rest(const struct rv_whitening *w)
 {
-    return w->ridge / (float)RIDGE / (w->rest + w->ridge);
+    float rest = w->n_directions == w->n_dims ? w->variances[w->n_directions - 1] : w->rest;
+
+    return w->ridge / (float)RIDGE / (rest + w->ridge);
 }
 
 double rv_whitening_mean_square(const struct rv_whitening *whitening)
@@ -145,45 +173,62 @@ double rv_whitening_mean_square(const struct rv_whitening *whitening)
     return (double)whitening->ridge / RIDGE * whitening->n_dims;
 }
 
-/* A direction is read once: what is added along it does not change what lies along the others. */
-void rv_whitening_apply(const struct rv_whitening *whitening, const float *row, float *out)
+void rv_whitening_parts(const struct rv_whitening *whitening, const float *rows, size_t n, size_t stride, float *out)
 {
-    const struct rv_whitening *w = whitening;
-    const struct rv_vec_ops *ops = rv_vec_best();
-    size_t dims = (size_t)w->n_dims;
-    float rest = size_of_rest(w);
+    const struct rv_row_sums_ops *sums = rv_row_sums_best();
+    size_t dims = (size_t)whitening->n_dims, n_directions = (size_t)whitening->n_directions;
+    float parts[RV_WHITENING_MAX_DIRECTIONS * RV_ROW_SUMS_MAX];
 
-    memcpy(out, row, dims * sizeof(*out));
-    rv_vec_scale(out, rest, dims);
-    for (int32_t i = 0; i < w->n_directions; i++) {
-        const float *direction = w->directions + (size_t)i * dims;
+    for (size_t at = 0; at < n; at += RV_ROW_SUMS_MAX) {
+        size_t m = n - at < RV_ROW_SUMS_MAX ? n - at : RV_ROW_SUMS_MAX;
 
-        ops->add(out, direction, ops->dot(direction, row, dims) * (size_of(w, i) - rest), dims);
+        sums->dots(whitening->halves, n_directions, rows + at * dims, m, dims, parts);
+        for (size_t k = 0; k < n_directions; k++) {
+            for (size_t i = 0; i < m; i++)
+                out[k * stride + at + i] = parts[k * m + i];
+        }
     }
 }
 
-static void root_of_some(const struct rv_whitening *w, float *rows, size_t n)
+/*
+ * Up to RV_ROW_SUMS_MAX rows, each multiplied along every direction by its size, or by the root of that. Along the
+ * largest directions next to nothing shall be left: so they count with the lengths they have after rounding.
+ */
+static void resize_some(const struct rv_whitening *w, const float *rows, size_t n, bool is_root, float *out)
 {
-    const struct rv_vec_ops *ops = rv_vec_best();
-    size_t dims = (size_t)w->n_dims;
-    float rest = sqrtf(size_of_rest(w)), parts[RV_WHITENING_MAX_DIRECTIONS][AT_ONCE];
+    const struct rv_row_sums_ops *sums = rv_row_sums_best();
+    size_t dims = (size_t)w->n_dims, n_directions = (size_t)w->n_directions;
+    float parts[RV_WHITENING_MAX_DIRECTIONS * RV_ROW_SUMS_MAX];
+    float rest = is_root ? sqrtf(size_of_rest(w)) : size_of_rest(w);
 
-    for (int32_t i = 0; i < w->n_directions; i++) {
-        for (size_t k = 0; k < n; k++)
-            parts[i][k] =
-                ops->dot(w->directions + (size_t)i * dims, rows + k * dims, dims) * (sqrtf(size_of(w, i)) - rest);
+    sums->dots(w->halves, n_directions, rows, n, dims, parts);
+    for (size_t k = 0; k < n_directions; k++) {
+        float size = size_of(w, (int32_t)k), more = ((is_root ? sqrtf(size) : size) - rest) / w->squares[k];
+
+        for (size_t i = 0; i < n; i++)
+            parts[k * n + i] *= more;
     }
-    rv_vec_scale(rows, rest, n * dims);
-    for (int32_t i = 0; i < w->n_directions; i++) {
-        for (size_t k = 0; k < n; k++)
-            ops->add(rows + k * dims, w->directions + (size_t)i * dims, parts[i][k], dims);
-    }
+    for (size_t i = 0; i < n * dims; i++)
+        out[i] = rows[i] * rest;
+    sums->adds(w->halves, n_directions, parts, out, n, dims);
+}
+
+static void resize(const struct rv_whitening *w, const float *rows, size_t n, bool is_root, float *out)
+{
+    size_t dims = (size_t)w->n_dims;
+
+    for (size_t i = 0; i < n; i += RV_ROW_SUMS_MAX)
+        resize_some(w, rows + i * dims, n - i < RV_ROW_SUMS_MAX ? n - i : RV_ROW_SUMS_MAX, is_root, out + i * dims);
+}
+
+void rv_whitening_apply(const struct rv_whitening *whitening, const float *rows, size_t n, float *out)
+{
+    resize(whitening, rows, n, false, out);
 }
 
 void rv_whitening_root(const struct rv_whitening *whitening, float *rows, size_t n)
 {
-    for (size_t i = 0; i < n; i += AT_ONCE)
-        root_of_some(whitening, rows + i * (size_t)whitening->n_dims, n - i < AT_ONCE ? n - i : AT_ONCE);
+    resize(whitening, rows, n, true, rows);
 }
 
 void rv_whitening_metric(const struct rv_whitening *whitening, const float *row, float *out)

@@ -73,7 +73,7 @@ static ruvllm_status unpack(const char *bytes, size_t len, int32_t n_dims, struc
     memcpy(out->directions, bytes + sizeof(h), n * sizeof(float));
     memcpy(out->variances, bytes + sizeof(h) + n * sizeof(float), (size_t)h.n_directions * sizeof(float));
     if (is_sound(out))
-        return RUVLLM_OK;
+        return rv_whitening_round(out, err);
     rv_whitening_release(out);
     return rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA,
                         "what the store has about the model's states has numbers that are none");

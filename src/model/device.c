@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/time_slice.h"
 #include "model/ggml_log.h"
 
 #include <ctype.h>
@@ -141,13 +142,16 @@ static ruvllm_status start_threads(struct rv_device *d, struct ruvllm_error *err
     threadpool_new_fn pool_new;
     ggml_threadpool_t pool;
     struct ggml_threadpool_params params;
+    int64_t slice;
 
     get_function(reg, "ggml_threadpool_new", &pool_new);
     get_function(reg, "ggml_threadpool_free", &d->pool_free);
     if (!pool_new || !d->pool_free)
         return fail_no_pool(err);
     params = ggml_threadpool_params_default(d->n_threads);
+    slice = rv_time_slice_set(RV_TIME_SLICE_COMPUTING); // the threads inherit it; what they keep waiting is not ours
     pool = pool_new(&params);
+    (void)rv_time_slice_set(slice);
     if (!pool)
         return rv_fail(err, RUVLLM_BACKEND, "cannot start %d threads", d->n_threads);
     if (use_pool(d, pool, d->n_threads))

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/time_slice.h"
 #include "store/sql_events.h"
 
 #include <pthread.h>
@@ -261,6 +262,7 @@ static void *write_events(void *arg)
 {
     struct rv_event_writer *w = arg;
 
+    (void)rv_time_slice_set(RV_TIME_SLICE_WAITED_FOR); // as its callers
     pthread_mutex_lock(&w->lock);
     while (w->first || !w->is_over) {
         wait_for_work(w);
@@ -403,11 +405,14 @@ ruvllm_status rv_event_writer_write(struct rv_event_writer *w, struct rv_store_e
 {
     struct ticket t = {.events = events, .n = n, .bytes = bytes_of(events, n)};
     ruvllm_status rc = RUVLLM_OK;
+    int64_t slice;
 
     if (n > BATCH)
         return rv_fail(err, RUVLLM_TOO_LARGE, "%zu events at once are more than %d", n, BATCH);
     if (n == 0)
         return RUVLLM_OK;
+    /* A commit waits for the disk several times over, and must not wait for a processor after each. */
+    slice = rv_time_slice_set(RV_TIME_SLICE_WAITED_FOR);
     pthread_cond_init(&t.done, NULL);
     pthread_mutex_lock(&w->lock);
     if (w->n_waiting >= WAITING_MAX) {
@@ -430,6 +435,7 @@ ruvllm_status rv_event_writer_write(struct rv_event_writer *w, struct rv_store_e
     }
     pthread_mutex_unlock(&w->lock);
     pthread_cond_destroy(&t.done);
+    (void)rv_time_slice_set(slice);
     if (t.is_done && rc && err)
         *err = t.failure;
     return rc;

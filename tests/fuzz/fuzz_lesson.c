@@ -20,10 +20,14 @@ static void give_up(const char *what)
 /* What was read can be asked, and mixed into a row. */
 static void use(struct rv_memory_page *page)
 {
-    float direction[DIMS] = {1, 0, 0, 0}, variance = 2, state[DIMS] = {1, 0, -1, 2}, scratch[DIMS], logits[VOCAB] = {0};
+    uint16_t halves[DIMS] = {0x3f80, 0, 0, 0}; // the direction again
+    float direction[DIMS] = {1, 0, 0, 0}, square = 1, variance = 2, state[DIMS] = {1, 0, -1, 2}, scratch[DIMS],
+          logits[VOCAB] = {0};
     struct rv_whitening whitening = {.n_dims = DIMS,
                                      .n_directions = 1,
                                      .directions = direction,
+                                     .halves = halves,
+                                     .squares = &square,
                                      .variances = &variance,
                                      .rest = 1,
                                      .ridge = 0.02f,

@@ -77,7 +77,7 @@ static void a_row_is_multiplied_by_the_inverse(void **state)
     for (int d = 0; d < DIMS; d++)
         row[d] = (float)rv_rng_normal(&rng);
     solve(states, row, wanted);
-    rv_whitening_apply(&w, row, out);
+    rv_whitening_apply(&w, row, 1, out);
     for (int d = 0; d < DIMS; d++) {
         square += wanted[d] * wanted[d];
         off += (wanted[d] - (double)out[d]) * (wanted[d] - (double)out[d]);
@@ -101,14 +101,14 @@ static void a_root_is_half_the_way_for_each_of_many_rows(void **state)
     rv_rng_init(&rng, 7);
     for (int d = 0; d < ROWS * DIMS; d++)
         rows[d] = alone[d] = (float)rv_rng_normal(&rng);
-    rv_whitening_apply(&w, rows, whole);
+    rv_whitening_apply(&w, rows, 1, whole);
     rv_whitening_root(&w, rows, ROWS);
     for (size_t i = 0; i < ROWS; i++)
         rv_whitening_root(&w, alone + i * DIMS, 1);
     assert_memory_equal(rows, alone, sizeof(rows));
     rv_whitening_root(&w, rows, 1);
-    for (int d = 0; d < DIMS; d++)
-        assert_true(fabsf(rows[d] - whole[d]) < 1e-4f * (1 + fabsf(whole[d])));
+    for (int d = 0; d < DIMS; d++) // directions rounded to 8 bits are not quite at right angles
+        assert_true(fabsf(rows[d] - whole[d]) < 2e-3f * (1 + fabsf(whole[d])));
     rv_whitening_release(&w);
     free(states);
 }
