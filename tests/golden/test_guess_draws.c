@@ -14,7 +14,7 @@ enum { N_DRAWS = 10000 };
 #endif
 
 /* Tokens of the model, and of an answer; how many are drawn at once. */
-enum { N_BINS = 512, N_ANSWER = 4, CROWD = 50 };
+enum { N_BINS = 512, N_ANSWER = 5, CROWD = 50 };
 enum kind { WITHOUT, FROM_TEXT, DRAFTED, N_KINDS };
 
 static const char model[] = "models/stories260K.gguf";
@@ -24,7 +24,7 @@ static void draw(enum kind kind, double *counts)
 {
     struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
     struct ruvllm_generate_params params = bed_greedy(N_ANSWER);
-    const char *text = "Tom saw a dog. Lily saw a dog. Tom saw a";
+    const char *text = "Lily went to the park. Lily went to the";
     ruvllm_engine *engine;
     struct ruvllm_engine_stats stats;
     uint64_t ids[CROWD];

@@ -239,13 +239,11 @@ static void compare_with_both(const char *model, const char *draft, float temper
 
 static void adapters_and_shapes_at_once_go_with_guesses(void **state)
 {
-    const char *own = test_data("models/stories260K.gguf");
-
     (void)state;
     compare_with_both("models/stories260K.gguf", NULL, 0);
     compare_with_both("models/stories260K.gguf", NULL, 0.8f);
-    compare_with_both("models/stories260K.gguf", own, 0);
-    compare_with_both("models/stories260K.gguf", own, 0.8f);
+    compare_with_both("models/stories260K.gguf", test_data("models/stories260K.gguf"), 0);
+    compare_with_both("models/stories260K.gguf", test_data("models/stories260K.gguf"), 0.8f);
 }
 
 int main(void)
