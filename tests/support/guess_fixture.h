@@ -47,7 +47,7 @@ void guess_fixture_ask(const struct guess_fixture *f, const struct guess_questio
 /* Counts the answers without guesses and with, and frees them. */
 void guess_tally_compare(struct guess_tally *tally, struct ruvllm_response *plain, struct ruvllm_response *guessing);
 void guess_tally_add(struct guess_tally *sum, const struct guess_tally *tally);
-/* Some guesses held; what differs is excused, and at most one token in five hundred. */
+/* Some guesses held; what differs is excused by a noise that is small, and at most one token in five hundred. */
 void guess_tally_check(const struct guess_tally *tally);
 
 #endif
