@@ -136,7 +136,7 @@ void guess_tally_check(const struct guess_tally *tally)
                   (long long)tally->n_guessed, (long long)tally->n_right, tally->noise);
     assert_true(tally->n_guessed > 0);
     assert_true(tally->n_right > 0);
-    assert_true(tally->noise < 0.1); // else it is no rounding, and excuses nothing
+    assert_true(tally->noise < 0.1);                                // else it is no rounding, and excuses nothing
     assert_true(tally->widest_gap <= 2 * fmax(tally->noise, 1e-6)); // the least where all that agrees does so exactly
     assert_true((size_t)(tally->n - tally->n_identical) <= (tally->n_tokens + 499) / 500);
 }
