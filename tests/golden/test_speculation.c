@@ -185,12 +185,11 @@ static void adapters_go_with_guesses(void **state)
     guess_fixture_close(&f);
 }
 
-static const char *const shapes[] = {
-    "root ::= line{2,9}\nline ::= \"- \" [A-Za-z ,]{4,40} \".\\n\"",
-    "root ::= \"Tom\" (\" and \" name){1,6} \" saw \" (\"a dog\" | \"a cat\") \".\" root?\n"
-    "name ::= \"Lily\" | \"Mum\" | \"the dog\"",
-    "root ::= \"[\" number (\", \" number){3,30} \"]\"\nnumber ::= [1-9] [0-9]{0,2}",
-};
+static const char lines[] = "root ::= line{2,9}\nline ::= \"- \" [A-Za-z ,]{4,40} \".\\n\"";
+static const char people[] = "root ::= \"Tom\" (\" and \" name){1,6} \" saw \" (\"a dog\" | \"a cat\") \".\" root?\n"
+                             "name ::= \"Lily\" | \"Mum\" | \"the dog\"";
+static const char numbers[] = "root ::= \"[\" number (\", \" number){3,30} \"]\"\nnumber ::= [1-9] [0-9]{0,2}";
+static const char *const shapes[] = {lines, people, numbers};
 
 /*
  * An adapter and a grammar in one request, guesses from the text or of a draft model: the answer is the one without
