@@ -117,7 +117,7 @@ bench-spec: build
 	for case in draft free; do \
 	    build/release/bench/bench_spec $(MODELS_DIR)/tinyllama-q4_k_m.gguf $$case $(MODELS_DIR)/stories15M-q8_0.gguf || exit 1; done
 	for right in 0.8 0.5 0; do \
-	    build/release/bench/bench_spec $(MODELS_DIR)/qwen2.5-1.5b-q4_k_m.gguf shape $(MODELS_DIR)/qwen2.5-0.5b-q8_0.gguf $$right || exit 1; done
+	    build/release/bench/bench_spec $(MODELS_DIR)/qwen2.5-1.5b-q4_k_m.gguf shape $(MODELS_DIR)/qwen2.5-0.5b-q4_0.gguf $$right || exit 1; done
 
 bench-learn: build
 	python3 scripts/bench_learn.py $(if $(ROWS),--rows $(ROWS)) $(if $(MODELS),--models $(MODELS)) --seeds $(or $(SEEDS),3)

@@ -2,7 +2,7 @@
 # Brings and makes the models the tests and benches use, and does nothing when they are there already.
 #
 #   1. TinyLlama-1.1B-Chat, fetched once and checked, then quantised anew to Q4_K_M and Q8_0
-#   2. quantised forms of the small trained models of the test data
+#   2. quantised forms of the small trained models of the test data, and of the 0.5B shape
 #   3. synthetic models: small ones for parity, three with a real model's shape for timing
 #
 # They go to $RUVLLM_DEPS_DIR/models (default ~/.cache/ruvllm-deps/models). Each file has a stamp that names what
@@ -114,6 +114,9 @@ quantize "$data/models/minimind2-26m-f16.gguf" minimind2-26m-q4_0.gguf q4_0 \
     30a67f8741c1ee21d33b7c2b0d8587c7e4f6d361636b5d94084a1b8c466fb248
 quantize "$data/models/minimind2-26m-f16.gguf" minimind2-26m-q4_k_m.gguf q4_k_m \
     36c1545685415eac3e0a4c716ca9e7aa969960a15a811c7a6dea433c58fedeb9
+
+# A draft model is as small as it can be: it guesses for the 1.5B shape.
+quantize "$models/qwen2.5-0.5b-q8_0.gguf" qwen2.5-0.5b-q4_0.gguf q4_0
 
 fetch_tinyllama
 quantize "$models/tinyllama-iq2_xxs.gguf" tinyllama-q4_k_m.gguf q4_k_m

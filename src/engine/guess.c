@@ -70,7 +70,7 @@ static int32_t min_of(int32_t a, int32_t b)
 /* Behind the last guess there must be room for the token that is drawn from its row. */
 static int32_t room_of(const struct rv_job *job)
 {
-    return min_of(rv_job_max_tokens(job) - job->request.n_tokens - 1, RV_SPECULATE_MAX);
+    return rv_job_max_tokens(job) - job->request.n_tokens - 1;
 }
 
 static bool is_decoding(const struct rv_job *job)
@@ -112,7 +112,8 @@ static void ask_draft(struct rv_guess *g, int32_t n)
 static struct rv_speculate_offer find_guesses(struct rv_guess *g, struct rv_job *job, int32_t *out)
 {
     const struct rv_request *r = &job->request;
-    struct rv_speculate_offer offer = {.n_found = room_of(job)};
+    int32_t room = room_of(job);
+    struct rv_speculate_offer offer = {.n_left = room, .n_found = min_of(room, RV_SPECULATE_MAX)};
 
     if (g->draft) {
         offer.n_behind = rv_draft_n_behind(g->draft, r->slot, job->id, r->tokens, r->n_tokens);

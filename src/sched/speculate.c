@@ -3,14 +3,22 @@
 enum {
     LEAST_MATCH = 2, // tokens that must agree before a guess is made
     MOST_MATCH = 8,  // more do not make a place better
-    RETRY = 32,      // steps after which one that does not pay is tried again, at the earliest
+    RETRY = 32,      // steps after which one that is far from paying is tried again, at the earliest
+    FEW_BEHIND = 2,  // tokens that a draft model reads with its guess
     FAR_BEHIND = 16  // tokens from which on the time of reading them grows with their number
 };
 
-static const double MEMORY = 0.9, LONG_MEMORY = 0.99;  // of a record's past, with each look: one's own, everybody's
-static const double MAY_LOSE = 0.01;                   // of the tokens, by trying again
+/*
+ * Found by playing answers of 128 tokens with guesses of any quality on machines of any prices (the game in
+ * test_speculate.c): a shorter memory, or less faith in what all came to, gives up good guesses after bad luck.
+ */
+static const double MEMORY = 0.95, LONG_MEMORY = 0.99; // of a record's past, with each look: one's own, everybody's
+static const double FIRST_RIGHT = 1.4, FIRST_SEEN = 2; // what all are believed before anything is known
+static const double FAITH = 4;                         // guesses of one's own that what all came to counts for
+static const double MAY_LOSE = 0.01;                   // of the tokens, by guesses that do not pay
+static const double MOST_CREDIT = 4;                   // tokens that may be lost at once, however much was won before
+static const double NEAR = 0.5;                        // of a plan's loss: who loses less than that nearly pays
 static const double CLOCK_SHARE = 0.1;                 // of a new time in the running mean
-static const double FIRST_RIGHT = 1.4, FIRST_SEEN = 2; // what a sequence is believed before anything is known of it
 
 static void add_time(double *mean, double time)
 {
@@ -47,11 +55,22 @@ static void note(struct rv_speculate_record *record, double memory, int32_t n_ri
     record->n_seen = memory * record->n_seen + (double)n_seen;
 }
 
+static double clamp(double x, double limit)
+{
+    return x > limit ? limit : x < -limit ? -limit : x;
+}
+
+static void add_credit(struct rv_speculate_clock *clock, double n_tokens)
+{
+    clock->credit = clamp(clock->credit + n_tokens, MOST_CREDIT);
+}
+
 void rv_speculate_note_guesses(struct rv_speculate_record *record, struct rv_speculate_clock *clock, int32_t n_right,
                                int32_t n_guessed)
 {
     int32_t n_seen = n_right < n_guessed ? n_right + 1 : n_right;
 
+    add_credit(clock, n_right);
     note(record, MEMORY, n_right, n_seen);
     note(&clock->all, LONG_MEMORY, n_right, n_seen);
 }
@@ -125,7 +144,50 @@ static double belief(const struct rv_speculate_record *record, const struct rv_s
 {
     double first = (all->n_right + FIRST_RIGHT) / (all->n_seen + FIRST_SEEN);
 
-    return (record->n_right + first * FIRST_SEEN) / (record->n_seen + FIRST_SEEN);
+    return (record->n_right + first * FAITH) / (record->n_seen + FAITH);
+}
+
+/* Tokens that are lost by a draft model's reading what it missed. */
+static double reading(const struct rv_speculate_clock *clock, const struct rv_speculate_offer *offer)
+{
+    int32_t n = offer->n_behind - FEW_BEHIND;
+
+    return n > 0 ? n * clock->catch_up_us / step_time(clock, offer->n_rows) : 0;
+}
+
+/* A number of guesses and what is expected of it, in tokens. */
+struct plan {
+    int32_t n;
+    double gain; // guesses that hold
+    double loss; // what everybody loses by waiting for them
+};
+
+/* Tokens a second over those without guesses. */
+static double speed_up(const struct plan *plan, const struct rv_speculate_offer *offer)
+{
+    return (offer->n_sequences + plan->gain) / (offer->n_sequences + plan->loss);
+}
+
+/* The fastest plan of at least n_least guesses; of none where there are not as many, or no rows for them. */
+static struct plan find_plan(const struct rv_speculate_clock *clock, const struct rv_speculate_offer *offer,
+                             double right, int32_t n_least)
+{
+    struct plan best = {0}, plan = {0};
+    double power = 1;
+
+    for (int32_t k = 1; k <= offer->n_found && offer->n_rows + k <= RV_SPECULATE_MAX_ROWS; k++) {
+        power *= right;
+        plan = (struct plan){.n = k, .gain = plan.gain + power, .loss = loss(clock, offer, k)};
+        if (k >= n_least && (best.n == 0 || speed_up(&plan, offer) > speed_up(&best, offer)))
+            best = plan;
+    }
+    return best;
+}
+
+/* Whether it brings more than it takes, and what is read for it is brought in by the rest of the answer. */
+static bool pays(const struct plan *plan, const struct rv_speculate_offer *offer, double missed)
+{
+    return plan->gain > plan->loss && missed <= offer->n_left * (1 - 1 / speed_up(plan, offer));
 }
 
 /* Of a draft model the first guess catches up, and only the second tells what one costs. */
@@ -135,51 +197,40 @@ static int32_t n_tried(const struct rv_speculate_clock *clock, const struct rv_s
 }
 
 /*
- * Whether one that does not pay is tried all the same: what it may lose is little beside the tokens that came, for
- * anybody, since the last time. One that was never tried need not wait: else answers that are short never would be.
+ * Whether a plan that does not pay is tried all the same: there is credit for what it will probably lose. Whose guesses
+ * nearly pay goes on while there is some; one that is far from it waits, so that others come to try.
  */
-static bool is_time_to_retry(const struct rv_speculate_record *record, const struct rv_speculate_clock *clock,
-                             const struct rv_speculate_offer *offer)
+static bool may_try(const struct rv_speculate_record *record, const struct rv_speculate_clock *clock,
+                    const struct plan *plan, double missed)
 {
-    double reading = offer->n_behind * clock->catch_up_us / step_time(clock, offer->n_rows);
+    double net = plan->loss - plan->gain + missed;
 
-    return (record->n_idle >= RETRY || record->n_seen <= 0) &&
-           loss(clock, offer, n_tried(clock, offer)) + reading <= MAY_LOSE * clock->all.n_idle;
-}
-
-static void count_idle(struct rv_speculate_record *record)
-{
-    if (record->n_idle < INT32_MAX)
-        record->n_idle++;
+    if (record->n_seen > 0 && record->n_idle < RETRY && net > NEAR * plan->loss)
+        return false;
+    return net <= clock->credit;
 }
 
 int32_t rv_speculate_choose(struct rv_speculate_record *record, struct rv_speculate_clock *clock,
                             const struct rv_speculate_offer *offer)
 {
-    double right = belief(record, &clock->all), best_gain = 0, expected = 0, power = 1;
-    int32_t best = 0;
+    double right = belief(record, &clock->all), missed;
+    struct plan plan;
 
     if (step_time(clock, offer->n_rows) <= 0)
-        return 0; // nothing was measured yet
-    for (int32_t k = 1; k <= offer->n_found && offer->n_rows + k <= RV_SPECULATE_MAX_ROWS; k++) {
-        double gain;
-
-        power *= right;
-        expected += power;
-        gain = expected - loss(clock, offer, k);
-        if (gain > best_gain) {
-            best_gain = gain;
-            best = k;
-        }
+        return 0;                // nothing was measured yet
+    add_credit(clock, MAY_LOSE); // for the token that comes in any case
+    missed = reading(clock, offer);
+    plan = find_plan(clock, offer, right, 1);
+    if (plan.n > 0 && !pays(&plan, offer, missed)) {
+        plan = find_plan(clock, offer, right, n_tried(clock, offer));
+        record->n_idle += record->n_idle < INT32_MAX;
+        if (plan.n > 0 && !may_try(record, clock, &plan, missed))
+            return 0;
+        add_credit(clock, -missed);
     }
-    if (best > 0 || offer->n_found == 0) {
-        record->n_idle = best > 0 ? 0 : record->n_idle;
-        return best;
-    }
-    count_idle(record);
-    count_idle(&clock->all);
-    if (!is_time_to_retry(record, clock, offer))
+    if (plan.n == 0)
         return 0;
-    record->n_idle = clock->all.n_idle = 0;
-    return n_tried(clock, offer);
+    record->n_idle = 0;
+    add_credit(clock, -plan.loss); // what holds is added when it is known
+    return plan.n;
 }

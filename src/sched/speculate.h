@@ -4,8 +4,9 @@
  * wrong one costs its row, and never changes the answer.
  *
  * How many are guessed is what pays: of each sequence it is known how often guesses were right, of the machine how long
- * steps of so many rows take. A guess is made while the tokens it is expected to bring come sooner with it than
- * without. Those who do not gain by it try again as often as may be lost by it: one token in a hundred.
+ * steps of so many rows take. As many are made as give most tokens a second. What guesses really lose and win is
+ * booked: where they do not pay they are tried as long as there is credit, which is one token in a hundred of those
+ * that came.
  *
  * Single owner: the engine thread. Nothing allocates.
  */
@@ -24,7 +25,7 @@ enum {
 struct rv_speculate_record {
     double n_right; // of the recent guesses that were looked at
     double n_seen;
-    int32_t n_idle; // times that guessing did not seem to pay, one after the other
+    int32_t n_idle; // times that guessing did not seem to pay and was not tried, one after the other
 };
 
 /* How long steps take by their number of rows; zeroed: not known yet. */
@@ -33,6 +34,7 @@ struct rv_speculate_clock {
     double draft_us;                         // of a draft model's guess; 0: there is none, or not yet
     double catch_up_us;                      // likewise for each token it has to read before
     bool was_met[RV_SPECULATE_MAX_ROWS + 1]; // the first step of a size does not count: its graph is built in it
+    double credit;                           // tokens that guesses which do not pay may lose now
     struct rv_speculate_record all;          // what a sequence of which nothing is known yet is believed
 };
 
@@ -57,7 +59,8 @@ struct rv_speculate_offer {
     int32_t n_rows;      // that it has already
     int32_t n_sequences; // that wait for their next token
     int32_t n_found;     // guesses there are
-    int32_t n_behind;    // tokens a draft model has to read before it can make one
+    int32_t n_left;      // tokens that the answer may still have
+    int32_t n_behind;    // those a draft model has to read before it can make a guess
 };
 
 /* How many of the guesses to compute. A sequence that gave up tries again now and then. */

@@ -6,7 +6,8 @@
 #include "engine/engine.h"
 #include "guess_all.h"
 #include "sched/speculate.h"
-#include "serving_bed.h"
+#include "support/guess_fixture.h"
+#include "support/serving_bed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,47 +52,34 @@ static void write_prompt(char *out, int i)
 }
 
 /* All answers at once from an engine that guesses, each alone from one that does not; how many differ. */
-static size_t compare_answers(const char *model, const char *draft, float temperature)
+static int compare_answers(const char *model, const char *draft, float temperature)
 {
-    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
-    ruvllm_engine *plain = bed_open(model, NULL), *guessing;
-    struct ruvllm_engine_stats stats;
+    struct guess_tally tally = {0};
+    struct guess_fixture f;
     uint64_t ids[N_ANSWERS];
-    size_t n_different = 0;
     int n = draft ? N_DRAFTED : N_ANSWERS;
     char text[BED_MAX_PROMPT];
 
-    wishes.speculate = true;
-    wishes.draft_model = draft;
-    guessing = bed_open(model, &wishes);
+    guess_fixture_open(&f, model, draft);
     for (int i = 0; i < n; i++) {
-        struct ruvllm_generate_params params = shaped(i, temperature);
+        struct guess_question question = {.text = text, .params = shaped(i, temperature)};
 
         write_prompt(text, i);
-        ids[i] = bed_submit(guessing, text, NULL, &params);
+        ids[i] = guess_fixture_submit(f.guessing, &question);
     }
     for (int i = 0; i < n; i++) {
-        struct ruvllm_generate_params params = shaped(i, temperature);
-        struct ruvllm_response *expected, *answer = bed_drain(guessing, ids[i]);
+        struct guess_question question = {.text = text, .params = shaped(i, temperature)};
+        struct ruvllm_response *expected;
 
         write_prompt(text, i);
-        expected = bed_drain(plain, bed_submit(plain, text, NULL, &params));
-        if (expected->text_len != answer->text_len || memcmp(expected->text, answer->text, answer->text_len) != 0) {
-            print_message("'%s'\n'%s'\n", expected->text, answer->text);
-            n_different++;
-        }
-        ruvllm_response_free(expected);
-        ruvllm_response_free(answer);
+        expected = bed_drain(f.plain, guess_fixture_submit(f.plain, &question));
+        guess_tally_compare(&tally, expected, bed_drain(f.guessing, ids[i]));
     }
-    bed_wait_until_idle(guessing);
-    stats = bed_stats(guessing);
-    print_message("%s at %.1f: %zu of %d answers differ; %d guesses, %d right\n", model, (double)temperature,
-                  n_different, n, (int)stats.drafted_tokens, (int)stats.accepted_tokens);
-    assert_true(stats.drafted_tokens > stats.accepted_tokens || draft);
-    assert_true(stats.accepted_tokens > 0);
-    ruvllm_engine_close(plain);
-    ruvllm_engine_close(guessing);
-    return n_different;
+    print_message("%s at %.1f: ", model, (double)temperature);
+    guess_tally_check(&tally);
+    assert_true(tally.n_guessed > tally.n_right || draft);
+    guess_fixture_close(&f);
+    return tally.n - tally.n_identical;
 }
 
 /* The same dice in the same order: a guess that did not hold has thrown none. */

@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/rng.h"
-#include "serving_bed.h"
+#include "support/serving_bed.h"
 
 #include <math.h>
 #include <stdatomic.h>

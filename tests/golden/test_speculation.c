@@ -1,32 +1,19 @@
 /*
  * Guessing ahead changes no answer. Here every guess that is found is computed (guess_all.c), so that as many as
- * possible are wrong.
- *
- * A difference is excused where the two best tokens are closer than what steps of more rows do to a log-probability:
- * see bed_compare.
+ * possible are wrong. What excuses a difference: see guess_fixture.h.
  */
-#include "engine/engine.h"
-#include "serving_bed.h"
-#include "support/adapter_fixture.h"
+#include "support/guess_fixture.h"
+#include "support/serving_bed.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef RUVLLM_IS_SANITIZED
-enum { N_PROMPTS = 2, N_ANSWER = 40, N_DRAWS = 200 };
+enum { N_PROMPTS = 2, N_ANSWER = 40 };
 #else
-enum { N_PROMPTS = 12, N_ANSWER = 64, N_DRAWS = 10000 };
+enum { N_PROMPTS = 12, N_ANSWER = 64 };
 #endif
-
-static ruvllm_engine *open_guessing(const char *name, bool speculates)
-{
-    struct ruvllm_engine_params params = ruvllm_engine_params_default();
-
-    params.speculate = speculates;
-    return bed_open(name, &params);
-}
 
 /* Texts that repeat themselves a little, some a lot. */
 static void write_prompt(char *out, int i)
@@ -37,46 +24,37 @@ static void write_prompt(char *out, int i)
 }
 
 /* All prompts, on an engine that guesses and on one that does not; alone or together. Returns how many were wrong. */
-static uint64_t compare_answers(const char *model, struct ruvllm_generate_params params, bool together)
+static int64_t compare_answers(const char *model, struct ruvllm_generate_params params, bool together)
 {
-    ruvllm_engine *plain = open_guessing(model, false), *guessing = open_guessing(model, true);
-    struct ruvllm_engine_stats stats;
+    struct guess_question question = {.params = params};
+    struct guess_tally tally = {0};
+    struct guess_fixture f;
     uint64_t ids[N_PROMPTS];
-    double noise = 1e-6;
-    size_t n_different = 0;
     char text[BED_MAX_PROMPT];
 
-    params.ignore_eos = true;
+    guess_fixture_open(&f, model, NULL);
+    question.text = text;
+    question.params.ignore_eos = true;
     for (int i = 0; i < N_PROMPTS; i++) {
         write_prompt(text, i);
-        params.seed = (uint64_t)i + 1;
-        ids[i] = bed_submit(guessing, text, NULL, &params);
+        question.params.seed = (uint64_t)i + 1;
+        ids[i] = guess_fixture_submit(f.guessing, &question);
         if (!together)
-            bed_wait_until_idle(guessing);
+            bed_wait_until_idle(f.guessing);
     }
     for (int i = 0; i < N_PROMPTS; i++) {
-        struct ruvllm_response *expected, *answer;
+        struct ruvllm_response *expected;
 
         write_prompt(text, i);
-        params.seed = (uint64_t)i + 1;
-        expected = bed_drain(plain, bed_submit(plain, text, NULL, &params));
-        answer = bed_drain(guessing, ids[i]);
-        assert_int_equal(expected->drafted_tokens, 0);
-        assert_true(answer->accepted_tokens <= answer->drafted_tokens);
-        n_different += bed_compare(expected, answer, &noise);
-        ruvllm_response_free(expected);
-        ruvllm_response_free(answer);
+        question.params.seed = (uint64_t)i + 1;
+        expected = bed_drain(f.plain, guess_fixture_submit(f.plain, &question));
+        guess_tally_compare(&tally, expected, bed_drain(f.guessing, ids[i]));
     }
-    bed_wait_until_idle(guessing);
-    stats = bed_stats(guessing);
-    print_message("%s: %zu of %d answers differ; %d guesses, %d right; noise %.1e\n", model, n_different, N_PROMPTS,
-                  (int)stats.drafted_tokens, (int)stats.accepted_tokens, noise);
-    assert_true(stats.drafted_tokens > (uint64_t)N_PROMPTS);
-    assert_true(stats.accepted_tokens > 0);
-    assert_true(n_different <= (N_PROMPTS * N_ANSWER + 499) / 500);
-    ruvllm_engine_close(plain);
-    ruvllm_engine_close(guessing);
-    return stats.drafted_tokens - stats.accepted_tokens;
+    print_message("%s: ", model);
+    guess_tally_check(&tally);
+    assert_true(tally.n_guessed > N_PROMPTS);
+    guess_fixture_close(&f);
+    return tally.n_guessed - tally.n_right;
 }
 
 static void the_likeliest_answers_are_the_same(void **state)
@@ -141,37 +119,28 @@ static void tiers_change_nothing(void **state)
 /* The same with a small model's guesses; here it is the model itself in four bits, so that most of them hold. */
 static void a_draft_model_changes_nothing(void **state)
 {
-    struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
-    struct ruvllm_generate_params params = bed_greedy(N_ANSWER);
-    ruvllm_engine *plain = open_guessing("models/stories15M-f16.gguf", false), *drafting;
-    struct ruvllm_engine_stats stats;
-    double noise = 1e-6;
-    size_t n_different = 0;
+    struct guess_question question = {.params = bed_greedy(N_ANSWER)};
+    struct guess_tally tally = {0};
+    struct guess_fixture f;
     uint64_t ids[8];
 
     (void)state;
-    params.ignore_eos = true;
-    test_need_file(test_model("stories15M-q4_0.gguf"));
-    wishes.draft_model = test_model("stories15M-q4_0.gguf");
-    drafting = bed_open("models/stories15M-f16.gguf", &wishes);
-    for (int i = 0; i < 8; i++)
-        ids[i] = bed_submit(drafting, bed_beginnings[i], NULL, &params);
+    question.params.ignore_eos = true;
+    guess_fixture_open(&f, "models/stories15M-f16.gguf", test_model("stories15M-q4_0.gguf"));
     for (int i = 0; i < 8; i++) {
-        struct ruvllm_response *answer = bed_drain(drafting, ids[i]);
-        struct ruvllm_response *expected = bed_drain(plain, bed_submit(plain, bed_beginnings[i], NULL, &params));
-
-        n_different += bed_compare(expected, answer, &noise);
-        assert_true(answer->accepted_tokens > N_ANSWER / 2);
-        ruvllm_response_free(answer);
-        ruvllm_response_free(expected);
+        question.text = bed_beginnings[i];
+        ids[i] = guess_fixture_submit(f.guessing, &question);
     }
-    bed_wait_until_idle(drafting);
-    stats = bed_stats(drafting);
-    print_message("%d guesses of a draft model, %d right\n", (int)stats.drafted_tokens, (int)stats.accepted_tokens);
-    assert_true(stats.accepted_tokens < stats.drafted_tokens);
-    assert_true(n_different <= (8 * N_ANSWER + 499) / 500);
-    ruvllm_engine_close(plain);
-    ruvllm_engine_close(drafting);
+    for (int i = 0; i < 8; i++) {
+        struct ruvllm_response *answer = bed_drain(f.guessing, ids[i]);
+
+        assert_true(answer->accepted_tokens > N_ANSWER / 2);
+        question.text = bed_beginnings[i];
+        guess_tally_compare(&tally, bed_drain(f.plain, guess_fixture_submit(f.plain, &question)), answer);
+    }
+    guess_tally_check(&tally);
+    assert_true(tally.n_right < tally.n_guessed);
+    guess_fixture_close(&f);
 }
 
 static void another_vocabulary_cannot_guess(void **state)
@@ -189,115 +158,104 @@ static void another_vocabulary_cannot_guess(void **state)
                  RUVLLM_NOT_FOUND, failure, "draft model");
 }
 
+static struct ruvllm_response *answer(ruvllm_engine *engine, const struct guess_question *question)
+{
+    return bed_drain(engine, guess_fixture_submit(engine, question));
+}
+
 /* Adapters change what the large model says; guesses are held against that. */
 static void adapters_go_with_guesses(void **state)
 {
-    struct ruvllm_generate_params params = bed_greedy(N_ANSWER);
+    struct guess_question question = {.params = bed_greedy(N_ANSWER)};
+    struct guess_tally tally = {0};
+    struct guess_fixture f;
     char text[BED_MAX_PROMPT];
-    struct ruvllm_input input = {.struct_size = sizeof(input), .text = text};
-    struct ruvllm_request request = bed_request(&input, NULL);
-    struct ruvllm_response *answers[2];
-    double noise = 1e-6;
 
     (void)state;
-    params.ignore_eos = true;
-    request.params = &params;
-    request.adapter = "x";
-    write_prompt(text, 3);
-    input.text_len = strlen(text);
-    for (int i = 0; i < 2; i++) {
-        ruvllm_engine *engine = open_guessing("models/stories15M-f16.gguf", i == 1);
-        struct adapter_fixture fixture = {.hparams = &engine->model->hparams,
-                                          .manifest = &engine->model->manifest,
-                                          .strength = 0.02f,
-                                          .seed = 5,
-                                          .rank = 4};
-        struct rv_adapter *adapter = adapter_fixture_new(&fixture);
-        int64_t generation;
-        uint64_t id;
-
-        assert_ok(rv_engine_adapters_publish(&engine->adapters, "x", -1, adapter, &generation, err));
-        rv_adapter_unref(adapter);
-        assert_ok(ruvllm_engine_submit(engine, &request, &id, err));
-        answers[i] = bed_drain(engine, id);
-        ruvllm_engine_close(engine);
+    guess_fixture_open(&f, "models/stories15M-f16.gguf", NULL);
+    guess_fixture_publish(&f);
+    question.params.ignore_eos = true;
+    question.text = text;
+    question.adapter = GUESS_FIXTURE_ADAPTER;
+    for (int i = 3; i < 5; i++) {
+        write_prompt(text, i);
+        guess_fixture_ask(&f, &question, &tally);
     }
-    assert_true(answers[1]->drafted_tokens > 0);
-    assert_int_equal(answers[1]->adapter_generation, 1);
-    assert_int_equal(bed_compare(answers[0], answers[1], &noise), 0);
-    ruvllm_response_free(answers[0]);
-    ruvllm_response_free(answers[1]);
+    guess_tally_check(&tally);
+    guess_fixture_close(&f);
 }
 
-enum { N_BINS = 512 }; // as many as the model has tokens
+static const char lines[] = "root ::= line{2,9}\nline ::= \"- \" [A-Za-z ,]{4,40} \".\\n\"";
+static const char people[] = "root ::= \"Tom\" (\" and \" name){1,6} \" saw \" (\"a dog\" | \"a cat\") \".\" root?\n"
+                             "name ::= \"Lily\" | \"Mum\" | \"the dog\"";
+static const char numbers[] = "root ::= \"[\" number (\", \" number){3,30} \"]\"\nnumber ::= [1-9] [0-9]{0,2}";
+static const char *const shapes[] = {lines, people, numbers};
 
-/* How often each token comes eighth, with or without guesses. */
-static void draw_eighths(bool speculates, double *counts)
+/*
+ * An adapter and a grammar in one request, guesses from the text or of a draft model: the answer is the one without
+ * guesses, and it is neither what the model says without the adapter nor what it says without the grammar.
+ */
+static void compare_with_both(const char *model, const char *draft, float temperature)
 {
-    ruvllm_engine *engine = open_guessing("models/stories260K.gguf", speculates);
-    struct ruvllm_generate_params params = bed_greedy(8);
-    const char *text = "One day, Lily went to the park. She was happy. One day, Lily went to the";
-    uint64_t ids[50];
+    struct guess_question question = {.params = bed_greedy(N_ANSWER), .adapter = GUESS_FIXTURE_ADAPTER};
+    struct guess_tally tally = {0};
+    struct guess_fixture f;
+    int n_by_adapter = 0;
 
-    params.temperature = 1;
-    params.n_logprobs = -1;
-    params.ignore_eos = true;
-    params.has_seed = true;
-    for (int i = 0; i < N_DRAWS; i += 50) {
-        for (int k = 0; k < 50; k++) {
-            params.seed = (uint64_t)(2 * (i + k)) + speculates;
-            ids[k] = bed_submit(engine, text, NULL, &params);
-        }
-        for (int k = 0; k < 50; k++) {
-            struct ruvllm_response *answer = bed_drain(engine, ids[k]);
+    guess_fixture_open(&f, model, draft);
+    guess_fixture_publish(&f);
+    question.params.temperature = temperature;
+    question.params.has_seed = true;
+    for (int i = 0; i < 6; i++) {
+        struct guess_question without = question;
+        struct ruvllm_response *one, *other;
+        char text[BED_MAX_PROMPT];
 
-            assert_int_equal(answer->n_tokens, 8);
-            counts[answer->tokens[7]]++;
-            ruvllm_response_free(answer);
-        }
+        snprintf(text, sizeof(text), "- %s, Tom and Lily.\n- Tom and the dog saw a cat.\n[%d, 20, 30, 20]\n- Tom and",
+                 bed_beginnings[i], i + 7);
+        question.text = text;
+        question.params.grammar = shapes[i % 3];
+        question.params.seed = (uint64_t)i + 1;
+        guess_fixture_ask(&f, &question, &tally);
+        without = question;
+        without.adapter = NULL;
+        one = answer(f.guessing, &question);
+        other = answer(f.guessing, &without);
+        assert_int_equal(one->adapter_generation, 1);
+        assert_int_equal(other->adapter_generation, 0);
+        assert_true(one->text_len > 0 && one->text[0] == "-T["[i % 3]);
+        n_by_adapter += strcmp(one->text, other->text) != 0;
+        ruvllm_response_free(one);
+        ruvllm_response_free(other);
     }
-    bed_wait_until_idle(engine);
-    assert_true(!speculates || bed_stats(engine).drafted_tokens > (uint64_t)N_DRAWS);
-    assert_true(!speculates || bed_stats(engine).accepted_tokens > (uint64_t)N_DRAWS / 50);
-    ruvllm_engine_close(engine);
+    print_message("%s, %s, at %.1f; the adapter changed %d answers: ", model, draft ? "drafted" : "from the text",
+                  (double)temperature, n_by_adapter);
+    guess_tally_check(&tally);
+    assert_int_equal(tally.n, tally.n_identical);
+    assert_true(n_by_adapter > 0);
+    guess_fixture_close(&f);
 }
 
-/* Two samples of one distribution: chi-square over the tokens that are seldom in neither. */
-static void drawn_tokens_are_distributed_alike(void **state)
+static void adapters_and_shapes_at_once_go_with_guesses(void **state)
 {
-    static double with[N_BINS], without[N_BINS];
-    double chi = 0, rare[2] = {0};
-    int n = 0;
-
     (void)state;
-    draw_eighths(true, with);
-    draw_eighths(false, without);
-    for (int i = 0; i < N_BINS; i++) {
-        if (with[i] + without[i] < 20) {
-            rare[0] += with[i];
-            rare[1] += without[i];
-            continue;
-        }
-        chi += (with[i] - without[i]) * (with[i] - without[i]) / (with[i] + without[i]);
-        n++;
-    }
-    if (rare[0] + rare[1] > 0) {
-        chi += (rare[0] - rare[1]) * (rare[0] - rare[1]) / (rare[0] + rare[1]);
-        n++;
-    }
-    print_message("chi-square %.1f over %d kinds of tokens, %d draws each\n", chi, n, N_DRAWS);
-    assert_true(n > 5);
-    /* Mean n - 1, variance 2 (n - 1): four deviations above are one in thirty thousand. */
-    assert_true(chi < (n - 1) + 4 * sqrt(2.0 * (n - 1)));
+    compare_with_both("models/stories260K.gguf", NULL, 0);
+    compare_with_both("models/stories260K.gguf", NULL, 0.8f);
+    compare_with_both("models/stories260K.gguf", test_data("models/stories260K.gguf"), 0);
+    compare_with_both("models/stories260K.gguf", test_data("models/stories260K.gguf"), 0.8f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_likeliest_answers_are_the_same), cmocka_unit_test(so_they_are_in_a_crowd),
-        cmocka_unit_test(so_are_answers_that_are_drawn),      cmocka_unit_test(tiers_change_nothing),
-        cmocka_unit_test(a_draft_model_changes_nothing),      cmocka_unit_test(another_vocabulary_cannot_guess),
-        cmocka_unit_test(adapters_go_with_guesses),           cmocka_unit_test(drawn_tokens_are_distributed_alike),
+        cmocka_unit_test(the_likeliest_answers_are_the_same),
+        cmocka_unit_test(so_they_are_in_a_crowd),
+        cmocka_unit_test(so_are_answers_that_are_drawn),
+        cmocka_unit_test(tiers_change_nothing),
+        cmocka_unit_test(a_draft_model_changes_nothing),
+        cmocka_unit_test(another_vocabulary_cannot_guess),
+        cmocka_unit_test(adapters_go_with_guesses),
+        cmocka_unit_test(adapters_and_shapes_at_once_go_with_guesses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

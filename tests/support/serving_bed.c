@@ -1,4 +1,4 @@
-#include "serving_bed.h"
+#include "support/serving_bed.h"
 
 #include <math.h>
 #include <stdio.h>

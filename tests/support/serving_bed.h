@@ -1,6 +1,6 @@
 /* Engines under test, and what is asked of them. Part of suites that include test.h. */
-#ifndef RV_GOLDEN_SERVING_BED_H
-#define RV_GOLDEN_SERVING_BED_H
+#ifndef RV_TESTS_SUPPORT_SERVING_BED_H
+#define RV_TESTS_SUPPORT_SERVING_BED_H
 
 #include "support/test.h"
 
