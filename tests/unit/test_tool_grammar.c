@@ -1,7 +1,6 @@
 /* Calls of tools in every family's style; what is refused; and memory that runs out, one allocation after the other. */
 #include "alloc_meter.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
 #include <string.h>
 
@@ -11,22 +10,6 @@
     "\"required\":[\"city\"],\"additionalProperties\":false}}}"
 #define NOW "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}"
 #define TOOLS "[" WEATHER "," NOW "]"
-
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
 
 /* The style of a template that has the mark in it. */
 static const struct rv_tool_style *style_of(const char *mark)
@@ -72,7 +55,7 @@ static bool may_answer(struct rv_tool_grammar_wish wish, const char *text)
     struct rv_grammar *grammar;
     bool taken;
 
-    assert_ok(rv_grammar_new(&grammar, &source, fixture.trie, err));
+    assert_ok(rv_grammar_new(&grammar, &source, grammar_suite.trie, err));
     taken = grammar_fixture_takes(grammar, text);
     rv_grammar_unref(grammar);
     return taken;
@@ -151,7 +134,7 @@ static void running_out_of_memory_is_said_so(void **state)
         ruvllm_status rc;
 
         alloc_meter_fail_at(++nth);
-        rc = rv_grammar_new(&grammar, &source, fixture.trie, &err);
+        rc = rv_grammar_new(&grammar, &source, grammar_suite.trie, &err);
         failed = alloc_meter_failed();
         rv_grammar_unref(grammar);
         if (rc != (failed ? RUVLLM_NO_MEMORY : RUVLLM_OK))
@@ -179,7 +162,7 @@ static void what_is_no_list_of_tools_is_refused(void **state)
         struct rv_grammar *grammar;
         struct ruvllm_error err = {0};
 
-        assert_int_equal(rv_grammar_new(&grammar, &source, fixture.trie, &err), RUVLLM_INVALID);
+        assert_int_equal(rv_grammar_new(&grammar, &source, grammar_suite.trie, &err), RUVLLM_INVALID);
         if (!strstr(err.message, cases[i].message))
             fail_msg("'%s' is not '%s'", err.message, cases[i].message);
     }
@@ -195,5 +178,5 @@ int main(void)
         cmocka_unit_test(what_is_no_list_of_tools_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }
