@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { writeWithTemplate } from "./gguf_template.mjs";
+import { editGguf } from "./gguf_edit.mjs";
 import { models, Server } from "./server.mjs";
 
 const jinja = (name) => readFileSync(join(process.env.RUVLLM_TEST_DATA ?? "", "templates", "jinja", `${name}.jinja`), "utf8");
@@ -38,7 +38,7 @@ function checkCall({ id, type, function: { name, arguments: given } }) {
 let server, client, folder;
 before(async () => {
     folder = mkdtempSync(join(tmpdir(), "ruvllm-styles-"));
-    const args = Object.entries(families).map(([name, { template, controls }]) => `${name}=${writeWithTemplate(models.text, join(folder, `${name}.gguf`), template(), controls)}`);
+    const args = Object.entries(families).map(([name, { template, controls }]) => `${name}=${editGguf(models.text, join(folder, `${name}.gguf`), { "tokenizer.chat_template": template() }, controls)}`);
     server = await Server.start([...args, "--max-sequences", "2", "--threads", "1"]);
     client = server.client();
 });

@@ -1,8 +1,8 @@
-// Copies a GGUF model with another chat template, and with control tokens of other names in place of its last tokens.
+// Copies a GGUF model with keys of other values, and with control tokens in place of its last tokens.
 import { readFileSync, writeFileSync } from "node:fs";
 
 const SIZES = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
-const STRING = 8, ARRAY = 9, CONTROL = 3;
+const U32 = 4, F32 = 6, STRING = 8, ARRAY = 9, CONTROL = 3;
 
 const u32 = (value) => {
     const b = Buffer.alloc(4);
@@ -12,6 +12,11 @@ const u32 = (value) => {
 const u64 = (value) => {
     const b = Buffer.alloc(8);
     b.writeBigUInt64LE(BigInt(value));
+    return b;
+};
+const f32 = (value) => {
+    const b = Buffer.alloc(4);
+    b.writeFloatLE(value);
     return b;
 };
 const text = (value) => Buffer.concat([u64(Buffer.byteLength(value)), Buffer.from(value)]);
@@ -50,7 +55,14 @@ function replaceLast(value, replacements) {
     return Buffer.concat([u32(kind), u64(n), ...items.slice(0, n - replacements.length), ...replacements]);
 }
 
-export function writeWithTemplate(from, to, template, controls = []) {
+// Texts, whole numbers, and { real: x }.
+function encode(value) {
+    if (typeof value === "string") return { type: STRING, value: text(value) };
+    return typeof value === "number" ? { type: U32, value: u32(value) } : { type: F32, value: f32(value.real) };
+}
+
+// Writes `to` as `from` is, but for the keys of `set` and, from the end of its vocabulary, tokens of the names in `controls`.
+export function editGguf(from, to, set, controls = []) {
     const reader = new Reader(readFileSync(from));
     const head = reader.bytes.subarray(0, 8), keys = [];
     reader.at = 8;
@@ -69,12 +81,12 @@ export function writeWithTemplate(from, to, template, controls = []) {
     }
     const alignment = keys.find(({ name }) => name === "general.alignment")?.value.readUInt32LE(0) ?? 32;
     const up = (n) => Math.ceil(n / alignment) * alignment;
-    const kept = keys.filter(({ name }) => name !== "tokenizer.chat_template").map(({ name, type, value }) => {
+    const kept = keys.filter(({ name }) => !(name in set)).map(({ name, type, value }) => {
         if (controls.length && name === "tokenizer.ggml.tokens") value = replaceLast(value, controls.map(text));
         if (controls.length && name === "tokenizer.ggml.token_type") value = replaceLast(value, controls.map(() => u32(CONTROL)));
         return { name, type, value };
     });
-    kept.push({ name: "tokenizer.chat_template", type: STRING, value: text(template) });
+    for (const [name, value] of Object.entries(set)) kept.push({ name, ...encode(value) });
     const front = Buffer.concat([head, u64(nTensors), u64(kept.length), ...kept.flatMap(({ name, type, value }) => [text(name), u32(type), value]), reader.bytes.subarray(infos, reader.at)]);
     writeFileSync(to, Buffer.concat([front, Buffer.alloc(up(front.length) - front.length), reader.bytes.subarray(up(reader.at))]));
     return to;
