@@ -34,7 +34,7 @@ help:
 	@echo '    make fuzz       every fuzz target for FUZZ_SECONDS (60); found inputs stay in build/fuzz-found'
 	@echo '    make fuzz-long  10^8 executions of the GGUF reader, 10^7 of every other target (hours)'
 	@echo '    make server-load  the server under load and attack, the full forms (about half an hour)'
-	@echo '    make schema-campaign  1000 random schemas on each of three models, judged by ajv'
+	@echo '    make schema-campaign  1000 random schemas on each of three models, judged by ajv (minutes; CAMPAIGN_FILE: goes on where it was)'
 	@echo '    make spec-campaign  answers with guessing ahead and without, 200 texts on each of three models'
 	@echo '    .ci/run         all of it, as CI does'
 	@echo
@@ -133,7 +133,7 @@ parity: build
 SCHEMAS ?= 1000
 schema-campaign: build
 	RUVLLM=build/release/apps/cli/ruvllm RUVLLM_DEPS_DIR=$(patsubst %/models,%,$(MODELS_DIR)) RUVLLM_MODELS_DIR=$(MODELS_DIR) \
-	    node tests/server/schema_campaign.mjs $(SCHEMAS)
+	    node tests/server/schema_campaign.mjs $(SCHEMAS) $(CAMPAIGN_FILE)
 
 PROMPTS ?= 200
 spec-campaign: build

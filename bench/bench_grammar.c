@@ -10,6 +10,7 @@
  *     grammar.<case>.theirs_us_p50, _p99  the same work of libllama
  *     grammar.<case>.ratio_p50            ours over theirs
  *     grammar.<case>.only_ours, _theirs   tokens that only one of the two allowed, all steps together
+ *     grammar.<case>.only_theirs_<why>    theirs by what they are: control tokens, bytes no text in UTF-8 has, ...
  *     grammar.rows64.ratio                tokens a second with a schema over those without; median of the rounds
  *
  * An answer is made of random allowed tokens, so that every state is visited. Times in microseconds of the thread.
@@ -18,6 +19,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "engine/model.h"
 #include "sample/grammar.h"
 
@@ -242,13 +244,63 @@ static void silent(enum ggml_log_level level, const char *text, void *user)
     (void)user;
 }
 
+/* What a token is that only libllama allows. */
+enum why { WHY_CONTROL, WHY_END, WHY_UNLISTED, WHY_BYTES, WHY_OTHER, N_WHYS };
+
 struct pair {
     const struct rv_token_trie *trie;
+    struct rv_buf text; // the answer so far
     float *logits;
     llama_token_data *data; // by token
     double ours[BESIDE_ANSWERS * BESIDE_TOKENS], theirs[BESIDE_ANSWERS * BESIDE_TOKENS];
-    size_t n, n_only_ours, n_only_theirs;
+    size_t n, n_only_ours, n_only_theirs[N_WHYS];
 };
+
+/* Whether bytes are the beginning of a text in UTF-8. */
+static bool may_be_text(const char *bytes, size_t len)
+{
+    uint32_t cp;
+    int n = 1;
+
+    for (size_t i = 0; i < len && n > 0; i += (size_t)n) {
+        n = rv_utf8_decode(bytes + i, len - i, &cp);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
+static enum why why_not(struct pair *p, int32_t token)
+{
+    enum rv_token_type type = rv_vocab_type(p->trie->vocab, token);
+    uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
+    size_t len = rv_token_trie_bytes(p->trie, token, bytes), before = p->text.len;
+    bool is_text;
+
+    if (rv_vocab_is_eog(p->trie->vocab, token))
+        return WHY_END;
+    if (type == RV_TOKEN_CONTROL)
+        return WHY_CONTROL;
+    if (len == 0)
+        return WHY_UNLISTED;
+    rv_buf_add(&p->text, bytes, len);
+    is_text = may_be_text(p->text.data, p->text.len);
+    p->text.len = before;
+    return is_text ? WHY_OTHER : WHY_BYTES;
+}
+
+static void print_verdicts(const char *name, const struct pair *p)
+{
+    static const char *const names[] = {"control", "end", "unlisted", "not_utf8", "other"};
+    size_t sum = 0;
+
+    for (size_t i = 0; i < N_WHYS; i++)
+        sum += p->n_only_theirs[i];
+    printf("grammar.%s.only_ours=%zu\n", name, p->n_only_ours);
+    printf("grammar.%s.only_theirs=%zu\n", name, sum);
+    for (size_t i = 0; i < N_WHYS; i++)
+        printf("grammar.%s.only_theirs_%s=%zu\n", name, names[i], p->n_only_theirs[i]);
+}
 
 static void apply_theirs(struct pair *p, struct llama_sampler *sampler, double *us)
 {
@@ -266,7 +318,9 @@ static void answer_beside(struct pair *p, struct rv_grammar *g, struct llama_sam
 {
     struct rv_grammar_matcher *m = new_matcher(g);
 
+    rv_buf_clear(&p->text);
     for (int k = 0; k < BESIDE_TOKENS && !rv_grammar_matcher_is_complete(m); k++) {
+        uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
         double ours = 0, theirs = 0;
         const uint64_t *bits = apply(m, p->logits, p->trie->n_tokens, &ours);
         int64_t start;
@@ -275,12 +329,14 @@ static void answer_beside(struct pair *p, struct rv_grammar *g, struct llama_sam
         apply_theirs(p, sampler, &theirs);
         for (size_t i = 0; i < p->trie->n_tokens; i++) {
             p->n_only_ours += is_set(bits, i) && p->data[i].logit == -INFINITY;
-            p->n_only_theirs += !is_set(bits, i) && p->data[i].logit != -INFINITY;
+            if (!is_set(bits, i) && p->data[i].logit != -INFINITY)
+                p->n_only_theirs[why_not(p, (int32_t)i)]++;
         }
         token = pick(bits, p->data, p->trie, rng);
         if (token < 0 || rv_vocab_is_eog(p->trie->vocab, token))
             break;
         accept(m, token, &ours);
+        rv_buf_add(&p->text, bytes, rv_token_trie_bytes(p->trie, token, bytes));
         start = cpu_us();
         llama_sampler_accept(sampler, token);
         p->ours[p->n] = ours;
@@ -303,6 +359,7 @@ static void run_beside(const char *name, const struct rv_token_trie *trie, const
     }
     if (!p || !p->logits || !p->data)
         die(name, "no memory");
+    rv_buf_init(&p->text, 1 << 20);
     rv_rng_init(&rng, 1);
     for (int i = 0; i < BESIDE_ANSWERS; i++) {
         struct llama_sampler *sampler = llama_sampler_init_grammar(vocab, text, "root");
@@ -315,8 +372,7 @@ static void run_beside(const char *name, const struct rv_token_trie *trie, const
     qsort(p->ours, p->n, sizeof(*p->ours), compare);
     qsort(p->theirs, p->n, sizeof(*p->theirs), compare);
     printf("grammar.%s.tokens=%zu\n", name, p->n);
-    printf("grammar.%s.only_ours=%zu\n", name, p->n_only_ours);
-    printf("grammar.%s.only_theirs=%zu\n", name, p->n_only_theirs);
+    print_verdicts(name, p);
     printf("grammar.%s.ours_us_p50=%.0f\n", name, at_share(p->ours, p->n, 0.5));
     printf("grammar.%s.theirs_us_p50=%.0f\n", name, at_share(p->theirs, p->n, 0.5));
     printf("grammar.%s.ours_us_p99=%.0f\n", name, at_share(p->ours, p->n, 0.99));
@@ -324,6 +380,7 @@ static void run_beside(const char *name, const struct rv_token_trie *trie, const
     printf("grammar.%s.ratio_p50=%.5f\n", name, at_share(p->ours, p->n, 0.5) / at_share(p->theirs, p->n, 0.5));
     printf("grammar.%s.ratio_p99=%.5f\n", name, at_share(p->ours, p->n, 0.99) / at_share(p->theirs, p->n, 0.99));
     rv_grammar_unref(g);
+    rv_buf_release(&p->text);
     rv_free(p->logits);
     rv_free(p->data);
     rv_free(p);

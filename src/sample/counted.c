@@ -10,8 +10,8 @@
 
 enum {
     N_SHAPES = 16,
-    MAX_LONG = 1 << 14, // tokens of more than RV_COUNTED_LEVELS copies, for a shape
-    MAX_EDGES = 1 << 16,
+    MAX_LONG = 1 << 14,  // tokens of more than RV_COUNTED_LEVELS copies, for a shape; no more than there are
+    MAX_EDGES = 1 << 16, // likewise
 };
 
 ruvllm_status rv_counted_init(struct rv_counted *counted, const struct rv_token_trie *trie,
@@ -22,18 +22,20 @@ ruvllm_status rv_counted_init(struct rv_counted *counted, const struct rv_token_
     *c = (struct rv_counted){.trie = trie, .walk = walk, .n_words = (trie->n_tokens + 63) / 64};
     if (walk->automaton->n_counts == 0)
         return RUVLLM_OK;
+    c->max_long = trie->n_tokens < MAX_LONG ? (int32_t)trie->n_tokens : MAX_LONG;
+    c->max_edges = trie->n_nodes < MAX_EDGES / N_SHAPES ? N_SHAPES * trie->n_nodes : MAX_EDGES;
     c->shapes = rv_calloc(N_SHAPES, sizeof(*c->shapes));
     c->bits = rv_realloc_array(NULL, (size_t)N_SHAPES * RV_COUNTED_LEVELS * c->n_words + 1, sizeof(*c->bits));
-    c->long_ones = rv_realloc_array(NULL, (size_t)N_SHAPES * MAX_LONG, sizeof(*c->long_ones));
-    c->edges = rv_realloc_array(NULL, MAX_EDGES, sizeof(*c->edges));
-    c->scratch = rv_realloc_array(NULL, MAX_EDGES, sizeof(*c->scratch));
+    c->long_ones = rv_realloc_array(NULL, N_SHAPES * (size_t)c->max_long + 1, sizeof(*c->long_ones));
+    c->edges = rv_realloc_array(NULL, (size_t)c->max_edges + 1, sizeof(*c->edges));
+    c->scratch = rv_realloc_array(NULL, (size_t)c->max_edges + 1, sizeof(*c->scratch));
     if (!c->shapes || !c->bits || !c->long_ones || !c->edges || !c->scratch) {
         rv_counted_release(c);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate masks of repetitions for %zu tokens", trie->n_tokens);
     }
     for (size_t i = 0; i < N_SHAPES; i++) {
         c->shapes[i].bits = c->bits + i * RV_COUNTED_LEVELS * c->n_words;
-        c->shapes[i].long_ones = c->long_ones + i * MAX_LONG;
+        c->shapes[i].long_ones = c->long_ones + i * (size_t)c->max_long;
     }
     rv_counted_forget(c);
     return RUVLLM_OK;
@@ -64,7 +66,7 @@ static void note_token(const struct rv_counted *c, struct rv_counted_shape *shap
     for (; token >= 0; token = c->trie->same[token]) {
         if (n <= RV_COUNTED_LEVELS)
             shape->bits[(size_t)(n - 1) * c->n_words + (size_t)token / 64] |= (uint64_t)1 << (token % 64);
-        else if (shape->n_long < MAX_LONG)
+        else if (shape->n_long < c->max_long)
             shape->long_ones[shape->n_long++] = (struct rv_counted_token){token, n};
         else
             shape->is_usable = false;
@@ -86,7 +88,7 @@ static bool tour(struct rv_counted *c, struct rv_counted_shape *shape, int32_t w
         if (to == RV_GRAMMAR_WALK_DEAD) {
             if (w->is_full || w->n_steps > RV_GRAMMAR_WALK_MAX_STEPS)
                 return false;
-            if (from == whole && *n_edges < MAX_EDGES)
+            if (from == whole && *n_edges < c->max_edges)
                 c->scratch[(*n_edges)++] = (struct rv_counted_edge){i, n};
             else if (from == whole)
                 shape->is_usable = false;
@@ -143,7 +145,7 @@ const struct rv_counted_shape *rv_counted_look(struct rv_counted *counted, int32
         return NULL;
     for (size_t i = c->n_words; i < RV_COUNTED_LEVELS * c->n_words; i++)
         shape->bits[i] |= shape->bits[i - c->n_words];
-    if (shape->is_usable && n_edges > MAX_EDGES - c->n_edges) { // those of the others go
+    if (shape->is_usable && n_edges > c->max_edges - c->n_edges) { // those of the others go
         for (int32_t i = 0; i < N_SHAPES; i++)
             c->shapes[i].standing = -1;
         c->n_edges = 0;

@@ -47,7 +47,8 @@ struct rv_counted {
     struct rv_counted_token *long_ones;
     struct rv_counted_edge *edges;
     struct rv_counted_edge *scratch;
-    int32_t n_edges;
+    int32_t n_edges, max_edges;
+    int32_t max_long;                          // of a shape
     int32_t path[RV_TOKEN_TRIE_MAX_LEN + 2];   // standings by depth
     int32_t copies[RV_TOKEN_TRIE_MAX_LEN + 2]; // whole ones, by depth
 };

@@ -15,9 +15,12 @@
 
 enum {
     N_INSIDES = RV_GRAMMAR_MASK_INSIDES,
-    MAX_STANDINGS = 8192,  // of the walk they are found with
+    MAX_STANDINGS = 8192, // of the walk they are found with
+    LEAST_STANDINGS = 1024,
     TABLE_BYTES = 4 << 20, // its table of bytes and standings is no larger
     MAX_EXITS = 1 << 19,
+    ROOM = 4,        // comparisons with the whole vocabulary whose standings there is room for at least,
+    ROOM_EXITS = 64, // and whose exits, where the vocabulary is small
     BROAD = 16,      // different bytes
     TAIL_BYTES = 64, // that the rest of a character may go on with
     MAX_STEPS = RV_GRAMMAR_WALK_MAX_STEPS,
@@ -43,21 +46,34 @@ static void forget(struct rv_grammar_mask_known *known)
     rv_counted_forget(&known->counted);
 }
 
+/* A comparison meets no more standings than the trie has nodes; and the table of bytes and standings has a ceiling. */
+static int32_t room_for_standings(const struct rv_automaton *automaton, const struct rv_token_trie *trie)
+{
+    int32_t most = TABLE_BYTES / (int32_t)sizeof(int32_t) / automaton->n_classes;
+
+    most = most < MAX_STANDINGS ? most : MAX_STANDINGS;
+    if (trie->n_nodes >= MAX_STANDINGS / ROOM)
+        return most;
+    if (trie->n_nodes <= LEAST_STANDINGS / ROOM)
+        return LEAST_STANDINGS;
+    return ROOM * trie->n_nodes < most ? ROOM * trie->n_nodes : most;
+}
+
 ruvllm_status rv_grammar_mask_known_init(struct rv_grammar_mask_known *known, const struct rv_automaton *automaton,
                                          const struct rv_token_trie *trie, struct ruvllm_error *err)
 {
     struct rv_grammar_mask_known *k = known;
-    int32_t most = TABLE_BYTES / (int32_t)sizeof(int32_t) / automaton->n_classes;
     ruvllm_status rc;
 
     *k = (struct rv_grammar_mask_known){.trie = trie, .n_words = (trie->n_tokens + 63) / 64};
+    k->max_exits = trie->n_nodes < MAX_EXITS / ROOM_EXITS ? ROOM_EXITS * trie->n_nodes + 1 : MAX_EXITS;
     k->inside_bits = rv_realloc_array(NULL, N_INSIDES * k->n_words + 1, sizeof(*k->inside_bits));
-    k->exits = rv_realloc_array(NULL, MAX_EXITS, sizeof(*k->exits));
+    k->exits = rv_realloc_array(NULL, (size_t)k->max_exits, sizeof(*k->exits));
     if (!k->inside_bits || !k->exits)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate masks for %zu tokens", trie->n_tokens);
     for (size_t i = 0; i < N_INSIDES; i++)
         k->insides[i].bits = k->inside_bits + i * k->n_words;
-    rc = rv_grammar_walk_init(&k->walk, automaton, most < MAX_STANDINGS ? most : MAX_STANDINGS, err);
+    rc = rv_grammar_walk_init(&k->walk, automaton, room_for_standings(automaton, trie), err);
     if (!rc)
         rc = rv_counted_init(&k->counted, trie, &k->walk, err);
     forget(k);
@@ -161,7 +177,7 @@ static struct rv_grammar_mask_inside *look_inside(struct rv_grammar_mask_known *
                      .path = k->path,
                      .bits = inside->bits,
                      .exits = k->exits + k->n_exits,
-                     .max_exits = MAX_EXITS - k->n_exits};
+                     .max_exits = k->max_exits - k->n_exits};
 
     inside->standing = -1;
     memset(inside->bits, 0, k->n_words * sizeof(*inside->bits));

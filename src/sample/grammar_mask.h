@@ -29,7 +29,7 @@ struct rv_grammar_mask_known {
     int32_t next_inside; // to be given up next
     uint64_t *inside_bits;
     int32_t *exits; // nodes of the trie
-    int32_t n_exits;
+    int32_t n_exits, max_exits;
     int32_t path[RV_TOKEN_TRIE_MAX_LEN + 2]; // standings by depth
 };
 

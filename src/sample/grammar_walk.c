@@ -1,5 +1,7 @@
 /*
- * Closures over edges that take no byte, and two hash tables that give equal places and equal standings one number.
+ * Closures over edges that take no byte, and two hash tables that give equal places and equal standings one number. In
+ * both 0 is a free slot (place DONE and standing DEAD are never looked up): fresh memory is zero, and what a small
+ * grammar never touches costs nothing.
  *
  * A call whose return would only end its own rule returns further down at once: rules that end in a call of themselves
  * (lists, words spelled letter by letter) keep their depth.
@@ -26,6 +28,23 @@ static int32_t table_size(int32_t n)
     return size;
 }
 
+/* With all slots free. */
+static void start_empty(struct rv_grammar_walk *w)
+{
+    /* The two that are no states are never looked up. */
+    w->places[RV_GRAMMAR_WALK_DONE] = (struct rv_grammar_walk_place){.at = {.state = -1}, .below = -1};
+    w->places[RV_GRAMMAR_WALK_LEFT] = (struct rv_grammar_walk_place){.at = {.state = -1}, .below = -1};
+    w->n_places = 2;
+    w->standings[RV_GRAMMAR_WALK_DEAD] = (struct rv_grammar_walk_standing){0};
+    for (int32_t i = 0; i < w->automaton->n_classes; i++)
+        w->next[i] = RV_GRAMMAR_WALK_DEAD;
+    w->n_standings = 1;
+    w->n_items = 0;
+    w->mark = 0;
+    w->n_resets++;
+    w->is_full = false;
+}
+
 ruvllm_status rv_grammar_walk_init(struct rv_grammar_walk *walk, const struct rv_automaton *automaton,
                                    int32_t max_standings, struct ruvllm_error *err)
 {
@@ -35,10 +54,12 @@ ruvllm_status rv_grammar_walk_init(struct rv_grammar_walk *walk, const struct rv
     *w = (struct rv_grammar_walk){.automaton = automaton, .max_standings = max_standings};
     w->max_places = PLACES_EACH * max_standings + (more < MAX_PLACES ? more : MAX_PLACES);
     w->max_items = w->max_places;
+    w->n_place_slots = table_size(w->max_places);
+    w->n_standing_slots = table_size(max_standings);
     w->places = rv_realloc_array(NULL, (size_t)w->max_places, sizeof(*w->places));
-    w->place_slots = rv_realloc_array(NULL, (size_t)table_size(w->max_places), sizeof(*w->place_slots));
+    w->place_slots = rv_calloc((size_t)w->n_place_slots, sizeof(*w->place_slots));
     w->standings = rv_realloc_array(NULL, (size_t)max_standings, sizeof(*w->standings));
-    w->standing_slots = rv_realloc_array(NULL, (size_t)table_size(max_standings), sizeof(*w->standing_slots));
+    w->standing_slots = rv_calloc((size_t)w->n_standing_slots, sizeof(*w->standing_slots));
     w->items = rv_realloc_array(NULL, (size_t)w->max_items, sizeof(*w->items));
     w->next = rv_realloc_array(NULL, (size_t)max_standings * (size_t)automaton->n_classes, sizeof(*w->next));
     w->work = rv_realloc_array(NULL, WORK_ROOM, sizeof(*w->work));
@@ -49,7 +70,7 @@ ruvllm_status rv_grammar_walk_init(struct rv_grammar_walk *walk, const struct rv
         rv_grammar_walk_release(w);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a walk of %d standings", (int)max_standings);
     }
-    rv_grammar_walk_reset(w);
+    start_empty(w);
     return RUVLLM_OK;
 }
 
@@ -69,22 +90,9 @@ void rv_grammar_walk_release(struct rv_grammar_walk *walk)
 
 void rv_grammar_walk_reset(struct rv_grammar_walk *walk)
 {
-    struct rv_grammar_walk *w = walk;
-
-    memset(w->place_slots, 0xFF, (size_t)table_size(w->max_places) * sizeof(*w->place_slots));
-    memset(w->standing_slots, 0xFF, (size_t)table_size(w->max_standings) * sizeof(*w->standing_slots));
-    /* The two that are no states are never looked up. */
-    w->places[RV_GRAMMAR_WALK_DONE] = (struct rv_grammar_walk_place){.at = {.state = -1}, .below = -1};
-    w->places[RV_GRAMMAR_WALK_LEFT] = (struct rv_grammar_walk_place){.at = {.state = -1}, .below = -1};
-    w->n_places = 2;
-    w->standings[RV_GRAMMAR_WALK_DEAD] = (struct rv_grammar_walk_standing){0};
-    for (int32_t i = 0; i < w->automaton->n_classes; i++)
-        w->next[i] = RV_GRAMMAR_WALK_DEAD;
-    w->n_standings = 1;
-    w->n_items = 0;
-    w->mark = 0;
-    w->n_resets++;
-    w->is_full = false;
+    memset(walk->place_slots, 0, (size_t)walk->n_place_slots * sizeof(*walk->place_slots));
+    memset(walk->standing_slots, 0, (size_t)walk->n_standing_slots * sizeof(*walk->standing_slots));
+    start_empty(walk);
 }
 
 /* ---- numbers for places and standings ------------------------------------------------------------ */
@@ -98,10 +106,10 @@ static uint32_t mix(uint32_t hash, uint32_t value)
 /* -1 when there is no room. */
 static int32_t find_place(struct rv_grammar_walk *w, struct rv_grammar_walk_start at, int32_t below)
 {
-    uint32_t mask = (uint32_t)table_size(w->max_places) - 1;
+    uint32_t mask = (uint32_t)w->n_place_slots - 1;
     uint32_t slot = mix(mix(mix(17, (uint32_t)at.state), (uint32_t)at.count), (uint32_t)below) & mask;
 
-    for (; w->place_slots[slot] >= 0; slot = (slot + 1) & mask) {
+    for (; w->place_slots[slot] > 0; slot = (slot + 1) & mask) {
         const struct rv_grammar_walk_place *place = &w->places[w->place_slots[slot]];
 
         if (place->at.state == at.state && place->at.count == at.count && place->below == below)
@@ -126,14 +134,14 @@ static bool is_same(const struct rv_grammar_walk *w, const struct rv_grammar_wal
 /* The standing of n sorted places. */
 static int32_t find_standing(struct rv_grammar_walk *w, const int32_t *places, int32_t n)
 {
-    uint32_t mask = (uint32_t)table_size(w->max_standings) - 1, hash = 5, slot;
+    uint32_t mask = (uint32_t)w->n_standing_slots - 1, hash = 5, slot;
     struct rv_grammar_walk_standing *s;
 
     if (n == 0)
         return RV_GRAMMAR_WALK_DEAD;
     for (int32_t i = 0; i < n; i++)
         hash = mix(hash, (uint32_t)places[i]);
-    for (slot = hash & mask; w->standing_slots[slot] >= 0; slot = (slot + 1) & mask)
+    for (slot = hash & mask; w->standing_slots[slot] > 0; slot = (slot + 1) & mask)
         if (is_same(w, &w->standings[w->standing_slots[slot]], places, n))
             return w->standing_slots[slot];
     if (w->n_standings == w->max_standings || w->max_items - w->n_items < n) {

@@ -45,10 +45,12 @@ struct rv_grammar_walk {
     const struct rv_automaton *automaton; // outlives the walk
     struct rv_grammar_walk_place *places;
     int32_t n_places, max_places;
-    int32_t *place_slots; // hash table, power of two; -1: free
+    int32_t *place_slots;  // hash table; 0: free
+    int32_t n_place_slots; // a power of two, as below
     struct rv_grammar_walk_standing *standings;
     int32_t n_standings, max_standings;
     int32_t *standing_slots;
+    int32_t n_standing_slots;
     int32_t *items; // places of the standings, one set after the other
     int32_t n_items, max_items;
     int32_t *next; // n_classes for each standing; -1: not known yet

@@ -216,6 +216,8 @@ ruvllm_status rv_tool_grammar_write(struct rv_syntax *syntax, const char *tools,
         return rv_fail(err, RUVLLM_INVALID, "it has %zu bytes, more than %zu", len, RV_SYNTAX_MAX_BYTES);
     /* The reader only writes to its input when told to read in place. */
     doc = yyjson_read_opts((char *)(uintptr_t)tools, len, YYJSON_READ_NOFLAG, NULL, &reason);
+    if (!doc && reason.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the tools");
     if (!doc)
         return rv_fail(err, RUVLLM_INVALID, "it is not JSON: %s at byte %zu", reason.msg, reason.pos);
     *rule = rv_syntax_rule(syntax);

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "text/jinja_eval.h"
 #include "text/jinja_json.h"
+#include "text/tool_history.h"
 
 #include <string.h>
 
@@ -72,6 +73,7 @@ const char *rv_chat_template_sha256(const struct rv_chat_template *tmpl)
 
 struct context {
     struct rv_jinja_run run;
+    const struct rv_chat_template *tmpl;
     struct rv_jinja_scope globals;
     const unsigned char *user; // ones, as many as the longest string
     yyjson_doc *doc;
@@ -179,7 +181,8 @@ static ruvllm_status read_json(struct context *ctx, const struct rv_chat_render 
     if (render->n_messages)
         return rv_fail_kind(ctx->run.err, RUVLLM_INVALID, RUVLLM_ERROR_GENERATION,
                             "messages are given twice, once as JSON");
-    return trust_roles(ctx, *messages);
+    rc = trust_roles(ctx, *messages);
+    return rc ? rc : rv_tool_history_fit(&ctx->run, ctx->tmpl->source, &ctx->globals.vars, ctx->user);
 }
 
 static size_t longest_string(const struct rv_chat_render *render)
@@ -238,7 +241,7 @@ static ruvllm_status hand_out(const struct rv_jinja_run *run, struct rv_buf *tex
 ruvllm_status rv_chat_template_render(const struct rv_chat_template *tmpl, const struct rv_chat_render *render,
                                       struct rv_buf *text, struct rv_buf *user_mask, struct ruvllm_error *err)
 {
-    struct context ctx = {.doc = NULL};
+    struct context ctx = {.tmpl = tmpl};
     ruvllm_status rc;
 
     rv_jinja_run_init(&ctx.run, &rv_jinja_limits_default, err);

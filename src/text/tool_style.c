@@ -5,10 +5,10 @@
 #include <string.h>
 
 static const struct {
-    const char *mark;
+    const char *marks[2]; // either will do
     struct rv_tool_style style;
 } styles[] = {
-    {"<|tool_call|>",
+    {{"<|tool_call|>", "<|tool|>"},
      {.name = "phi",
       .open = "<|tool_call|>",
       .gap = "",
@@ -16,7 +16,7 @@ static const struct {
       .separator = ", ",
       .arguments = "arguments",
       .is_list = true}},
-    {"[TOOL_CALLS]",
+    {{"[TOOL_CALLS]"},
      {.name = "mistral",
       .open = "[TOOL_CALLS]",
       .gap = "",
@@ -24,14 +24,14 @@ static const struct {
       .separator = ", ",
       .arguments = "arguments",
       .is_list = true}},
-    {"<tool_call>",
+    {{"<tool_call>"},
      {.name = "hermes",
       .open = "<tool_call>",
       .gap = "\n",
       .close = "</tool_call>",
       .separator = "\n",
       .arguments = "arguments"}},
-    {"\"parameters\": ",
+    {{"\"parameters\": "},
      {.name = "llama3",
       .open = "",
       .gap = "",
@@ -46,7 +46,8 @@ const struct rv_tool_style *rv_tool_style_of(const char *chat_template)
     if (!chat_template || !strstr(chat_template, "tools"))
         return NULL;
     for (size_t i = 0; i < sizeof(styles) / sizeof(styles[0]); i++)
-        if (strstr(chat_template, styles[i].mark))
-            return &styles[i].style;
+        for (size_t k = 0; k < 2 && styles[i].marks[k]; k++)
+            if (strstr(chat_template, styles[i].marks[k]))
+                return &styles[i].style;
     return NULL;
 }

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool is_whole;
 
     rv_buf_init(&out, 1 << 16);
-    grammar_drive(RV_GRAMMAR_JSON_SCHEMA, size ? (const char *)data : "", size, &out, &is_whole);
+    grammar_drive(RV_GRAMMAR_JSON_SCHEMA, size ? (const char *)data : "", size, GRAMMAR_DRIVE_SHARE, &out, &is_whole);
     if (is_whole) {
         yyjson_doc *doc = yyjson_read(out.len ? out.data : "", out.len, 0);
 

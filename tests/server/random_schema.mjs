@@ -15,11 +15,11 @@ const formats = ["date", "time", "date-time", "uuid", "email", "ipv4"];
 // Conditions on one string that must hold together.
 const names = ["^[a-z]+(-[a-z]+)*$", "^(?!x)[a-z0-9_]{2,}$", "^[A-Z][a-zA-Z ]*$", "^(?=.*[0-9])(?=.*[a-z])[a-z0-9]+$", "[0-9]{2}", "^\\w+[.]\\w+$"];
 const mail = "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$";
-function together(pick, whole) {
+function together(pick, whole, bounded) {
     const min = whole(0, 6), max = min + whole(4, 30);
     return pick([
         { type: "string", pattern: pick(names), minLength: min, maxLength: max },
-        { type: "string", pattern: pick(names), minLength: min },
+        bounded({ type: "string", pattern: pick(names), minLength: min }),
         { type: "string", pattern: mail, format: "email" },
         { type: "string", pattern: mail, format: "email", maxLength: 20 + max },
         { type: "string", format: "email", maxLength: 10 + max },
@@ -32,26 +32,28 @@ export function makeSchema(next, depth = 0) {
     const pick = (list) => list[Math.floor(next() * list.length)];
     const whole = (min, max) => min + Math.floor(next() * (max - min + 1));
     const chance = (p) => next() < p;
+    // What could go on for ever seldom may: small models find no end of it, and an answer that is cut off proves nothing.
+    const bounded = (schema) => (chance(0.08) ? schema : { ...schema, maxLength: whole(12, 40) });
     const kinds = ["string", "string", "integer", "number", "boolean", "enum", "const", "null"];
-    if (depth < 3) kinds.push("object", "object", "object", "array", "array", "anyOf", "tuple", "map");
-    const kind = depth === 0 ? pick(["object", "object", "object", "array", "anyOf", "recursive", "allOf"]) : pick(kinds);
+    if (depth < 3) kinds.push("object", "object", "object", "array", "array", "anyOf", "tuple", chance(0.2) ? "map" : "object");
+    const kind = depth === 0 ? pick(["object", "object", "object", "object", "object", "object", "array", "array", "anyOf", "anyOf", "allOf", "allOf", "recursive"]) : pick(kinds);
     const inner = () => makeSchema(next, depth + 1);
     const object = () => {
         const properties = {};
         for (let i = whole(0, 4); i >= 0; i--) properties[pick(["a", "ab", "name", "x y", "é", "q\"t", "id", "n_1"]) + (chance(0.3) ? i : "")] = inner();
         const required = Object.keys(properties).filter(() => chance(0.7));
         const schema = { type: "object", properties, required };
-        if (chance(0.6)) schema.additionalProperties = false;
+        if (chance(0.85)) schema.additionalProperties = false; // as strict mode asks; any others may go on for ever
         else if (chance(0.3)) schema.additionalProperties = { type: pick(["integer", "boolean"]) };
         return schema;
     };
     switch (kind) {
         case "string": {
-            if (chance(0.25)) return { type: "string", pattern: pick(patterns) };
+            if (chance(0.25)) return bounded({ type: "string", pattern: pick(patterns) });
             if (chance(0.2)) return { type: "string", format: pick(formats) };
-            if (chance(0.2)) return together(pick, whole);
+            if (chance(0.2)) return together(pick, whole, bounded);
             const min = whole(0, 5);
-            return chance(0.15) ? { type: "string" } : { type: "string", minLength: min, maxLength: min + whole(0, 40) };
+            return chance(0.15) ? bounded({ type: "string" }) : { type: "string", minLength: min, maxLength: min + whole(0, 40) };
         }
         case "integer": {
             if (chance(0.3)) return { type: "integer" };

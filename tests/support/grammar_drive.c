@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "base/str_map.h"
+#include "sample/automaton.h"
 #include "support/tiny_vocab.h"
 
 #include <string.h>
@@ -73,21 +74,48 @@ static bool follow(struct rv_grammar_matcher *m, struct rv_rng *rng, struct rv_b
     return rv_grammar_matcher_is_complete(m);
 }
 
-void grammar_drive(enum rv_grammar_kind kind, const char *text, size_t len, struct rv_buf *out, bool *is_whole)
+static void check_status(ruvllm_status rc, const struct ruvllm_error *err)
+{
+    RV_ASSERT(rc == RUVLLM_OK || rc == RUVLLM_INVALID || rc == RUVLLM_NO_MEMORY);
+    RV_ASSERT(rc == RUVLLM_OK || strlen(err->message) > 0);
+}
+
+static void compile_only(const struct rv_grammar_source *source)
+{
+    struct rv_automaton automaton = {0};
+    struct ruvllm_error err = {0};
+    struct rv_syntax syntax;
+    ruvllm_status rc;
+
+    rv_syntax_init(&syntax);
+    rc = rv_grammar_write(&syntax, source, the_trie()->vocab, &err);
+    if (!rc)
+        rc = rv_automaton_init(&automaton, &syntax, &err);
+    check_status(rc, &err);
+    rv_automaton_release(&automaton);
+    rv_syntax_release(&syntax);
+}
+
+void grammar_drive(enum rv_grammar_kind kind, const char *text, size_t len, uint32_t share, struct rv_buf *out,
+                   bool *is_whole)
 {
     struct rv_grammar_source source = {.kind = kind, .text = text, .len = len};
     struct rv_grammar_matcher *m = NULL;
     struct ruvllm_error err = {0};
     struct rv_grammar *g;
-    ruvllm_status rc = rv_grammar_new(&g, &source, the_trie(), &err);
     struct rv_rng rng;
+    ruvllm_status rc;
 
     *is_whole = false;
+    rv_rng_init(&rng, rv_str_map_hash(1, text, len));
+    if (rv_rng_below(&rng, share) > 0) {
+        compile_only(&source);
+        return;
+    }
+    rc = rv_grammar_new(&g, &source, the_trie(), &err);
     if (!rc)
         rc = rv_grammar_matcher_new(&m, g, &err);
-    RV_ASSERT(rc == RUVLLM_OK || rc == RUVLLM_INVALID || rc == RUVLLM_NO_MEMORY);
-    RV_ASSERT(rc == RUVLLM_OK || strlen(err.message) > 0);
-    rv_rng_init(&rng, rv_str_map_hash(1, text, len));
+    check_status(rc, &err);
     if (!rc)
         *is_whole = follow(m, &rng, out);
     rv_grammar_matcher_free(m);

@@ -18,6 +18,24 @@ int grammar_suite_tear_down(void **state)
     return 0;
 }
 
+bool grammar_suite_allows(const uint64_t *bits, int32_t token)
+{
+    return bits[token / 64] >> (token % 64) & 1;
+}
+
+int32_t grammar_suite_pick(const uint64_t *bits, bool is_allowed, struct rv_rng *rng)
+{
+    int32_t n = (int32_t)rv_vocab_n_tokens(grammar_suite.vocab), first = (int32_t)rv_rng_below(rng, (uint32_t)n);
+
+    for (int32_t i = 0; i < n; i++) {
+        int32_t token = (first + i) % n;
+
+        if (grammar_suite_allows(bits, token) == is_allowed && !rv_vocab_is_eog(grammar_suite.vocab, token))
+            return token;
+    }
+    return -1;
+}
+
 void grammar_suite_check(enum rv_grammar_kind kind, const char *grammar, const char *const *good,
                          const char *const *bad)
 {

@@ -2,6 +2,7 @@
 #ifndef RV_TESTS_SUPPORT_GRAMMAR_SUITE_H
 #define RV_TESTS_SUPPORT_GRAMMAR_SUITE_H
 
+#include "base/rng.h"
 #include "support/grammar_fixture.h"
 #include "support/test.h"
 
@@ -9,6 +10,11 @@
 extern struct grammar_fixture grammar_suite;
 int grammar_suite_set_up(void **state);
 int grammar_suite_tear_down(void **state);
+
+/* Whether a mask allows a token. */
+bool grammar_suite_allows(const uint64_t *bits, int32_t token);
+/* A random token that it allows, or one that it does not, but none that ends an answer; -1: there is none. */
+int32_t grammar_suite_pick(const uint64_t *bits, bool is_allowed, struct rv_rng *rng);
 
 /* A list for the next one. */
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -3,29 +3,11 @@
  * Random texts are generated under each grammar; every one ends complete.
  */
 #include "base/alloc.h"
-#include "base/rng.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
 
 static const struct {
     enum rv_grammar_kind kind;
@@ -59,22 +41,17 @@ static const struct {
     {RV_GRAMMAR_GBNF, "root ::= s{3,9}\ns ::= c{8,25} t\nc ::= [^\"]\nt ::= \"\\\"\" s? \",\"?"},
 };
 
-static bool is_set(const uint64_t *bits, int32_t token)
-{
-    return bits[token / 64] >> (token % 64) & 1;
-}
-
 /* Whether a matcher that has read `text` from the beginning takes the token. */
 static bool takes(struct rv_grammar *g, const struct rv_buf *text, int32_t token)
 {
     struct rv_grammar_matcher *m;
     uint8_t bytes[RV_TOKEN_TRIE_MAX_LEN];
-    size_t len = rv_token_trie_bytes(fixture.trie, token, bytes);
+    size_t len = rv_token_trie_bytes(grammar_suite.trie, token, bytes);
     bool taken;
 
     assert_ok(rv_grammar_matcher_new(&m, g, err));
     assert_true(rv_grammar_matcher_read(m, text->len ? text->data : "", text->len));
-    if (rv_vocab_is_eog(fixture.vocab, token))
+    if (rv_vocab_is_eog(grammar_suite.vocab, token))
         taken = rv_grammar_matcher_may_end(m);
     else
         taken = len > 0 && rv_grammar_matcher_read(m, (const char *)bytes, len);
@@ -82,21 +59,11 @@ static bool takes(struct rv_grammar *g, const struct rv_buf *text, int32_t token
     return taken;
 }
 
-static int32_t pick(const uint64_t *bits, struct rv_rng *rng)
-{
-    int32_t n = (int32_t)rv_vocab_n_tokens(fixture.vocab), token;
-
-    do
-        token = (int32_t)rv_rng_below(rng, (uint32_t)n);
-    while (!is_set(bits, token));
-    return token;
-}
-
 static void masks_are_what_reading_says(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(grammars) / sizeof(grammars[0]); i++) {
-        struct rv_grammar *g = grammar_fixture_new(&fixture, grammars[i].kind, grammars[i].text);
+        struct rv_grammar *g = grammar_fixture_new(&grammar_suite, grammars[i].kind, grammars[i].text);
         struct rv_grammar_matcher *m;
         struct rv_buf text;
         struct rv_rng rng;
@@ -110,14 +77,14 @@ static void masks_are_what_reading_says(void **state)
             int32_t token;
 
             assert_ok(rv_grammar_matcher_mask(m, &bits, err));
-            for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(fixture.vocab); t++)
-                if (is_set(bits, t) != takes(g, &text, t))
+            for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(grammar_suite.vocab); t++)
+                if (grammar_suite_allows(bits, t) != takes(g, &text, t))
                     fail_msg("grammar %zu after '%.*s': token %d", i, (int)text.len, text.len ? text.data : "", (int)t);
-            token = pick(bits, &rng);
-            if (rv_vocab_is_eog(fixture.vocab, token))
+            token = grammar_suite_pick(bits, true, &rng);
+            if (token < 0)
                 break;
             assert_ok(rv_grammar_matcher_accept(m, token, err));
-            rv_buf_add(&text, bytes, rv_token_trie_bytes(fixture.trie, token, bytes));
+            rv_buf_add(&text, bytes, rv_token_trie_bytes(grammar_suite.trie, token, bytes));
         }
         rv_grammar_matcher_free(m);
         rv_buf_release(&text);
@@ -159,8 +126,8 @@ static void counting_is_the_same_as_writing_out(void **state)
         struct rv_rng rng;
 
         snprintf(counted, sizeof(counted), "%s{%d,%d}%s", cases[i].child, cases[i].least, cases[i].most, cases[i].tail);
-        g[0] = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, counted);
-        g[1] = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, written);
+        g[0] = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_REGEX, counted);
+        g[1] = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_REGEX, written);
         rv_rng_init(&rng, i);
         for (int answer = 0; answer < 25; answer++) {
             struct rv_grammar_matcher *m[2];
@@ -173,11 +140,11 @@ static void counting_is_the_same_as_writing_out(void **state)
 
                 for (int k = 0; k < 2; k++)
                     assert_ok(rv_grammar_matcher_mask(m[k], &bits[k], err));
-                for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(fixture.vocab); t++)
-                    if (is_set(bits[0], t) != is_set(bits[1], t))
+                for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(grammar_suite.vocab); t++)
+                    if (grammar_suite_allows(bits[0], t) != grammar_suite_allows(bits[1], t))
                         fail_msg("'%s', answer %d, step %d: token %d", counted, answer, step, (int)t);
-                token = pick(bits[0], &rng);
-                if (rv_vocab_is_eog(fixture.vocab, token))
+                token = grammar_suite_pick(bits[0], true, &rng);
+                if (token < 0)
                     break;
                 for (int k = 0; k < 2; k++)
                     assert_ok(rv_grammar_matcher_accept(m[k], token, err));
@@ -194,8 +161,8 @@ static void counting_is_the_same_as_writing_out(void **state)
 /* A thousand steps through tables that hold a thousand standings: what was dropped is found again. */
 static void a_long_answer_starts_its_tables_over(void **state)
 {
-    struct rv_grammar *g =
-        grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, "root ::= a{0,6000} \"!\"\na ::= [a-z] | \"(\" [0-9] \")\"");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_GBNF,
+                                               "root ::= a{0,6000} \"!\"\na ::= [a-z] | \"(\" [0-9] \")\"");
     struct rv_grammar_matcher *m;
 
     (void)state;
@@ -206,7 +173,7 @@ static void a_long_answer_starts_its_tables_over(void **state)
         assert_false(rv_grammar_matcher_is_complete(m));
         if (i % 397 == 0) {
             assert_ok(rv_grammar_matcher_mask(m, &bits, err));
-            assert_true(is_set(bits, 'a'));
+            assert_true(grammar_suite_allows(bits, 'a'));
         }
         assert_true(i % 3 ? rv_grammar_matcher_read(m, "q", 1) : rv_grammar_matcher_read(m, "(7)", 3));
     }
@@ -220,7 +187,7 @@ static void a_long_answer_starts_its_tables_over(void **state)
 /* A hundred brackets, and back. */
 static void depth_is_kept(void **state)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_JSON_SCHEMA, "{\"type\":\"array\"}");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_JSON_SCHEMA, "{\"type\":\"array\"}");
     struct rv_grammar_matcher *m;
     const uint64_t *bits;
 
@@ -241,7 +208,7 @@ static void depth_is_kept(void **state)
 /* One that would keep thousands of ways open is given up with a sentence, within bounds. */
 static void too_many_ways_are_an_error(void **state)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, "(.|..|...)*a.{3000}");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_REGEX, "(.|..|...)*a.{3000}");
     struct rv_grammar_matcher *m;
     struct ruvllm_error why = {0};
     ruvllm_status rc = RUVLLM_OK;
@@ -263,8 +230,8 @@ static void too_many_ways_are_an_error(void **state)
 
 static void forbidden_logits_become_infinite(void **state)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_REGEX, "a|b");
-    size_t n = rv_vocab_n_tokens(fixture.vocab) + 5; // rows may be longer than the vocabulary
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_REGEX, "a|b");
+    size_t n = rv_vocab_n_tokens(grammar_suite.vocab) + 5; // rows may be longer than the vocabulary
     struct rv_grammar_matcher *m;
     float logits[TINY_VOCAB_MAX + 5];
     size_t n_left = 0;
@@ -291,7 +258,7 @@ static void a_thought_may_come_first(void **state)
 
     (void)state;
     source.thought = RV_GRAMMAR_MAY_THINK;
-    assert_ok(rv_grammar_new(&g, &source, fixture.trie, err));
+    assert_ok(rv_grammar_new(&g, &source, grammar_suite.trie, err));
     assert_true(grammar_fixture_takes(g, "yes"));
     assert_true(grammar_fixture_takes(g, "<think>well </thin </</think>\n\nno"));
     assert_false(grammar_fixture_takes(g, "<think>well"));
@@ -299,7 +266,7 @@ static void a_thought_may_come_first(void **state)
     assert_false(grammar_fixture_takes(g, "<think>well</think>maybe"));
     rv_grammar_unref(g);
     source.thought = RV_GRAMMAR_THINKS;
-    assert_ok(rv_grammar_new(&g, &source, fixture.trie, err));
+    assert_ok(rv_grammar_new(&g, &source, grammar_suite.trie, err));
     assert_true(grammar_fixture_takes(g, "well</think>no"));
     assert_false(grammar_fixture_takes(g, "no"));
     rv_grammar_unref(g);
@@ -308,16 +275,16 @@ static void a_thought_may_come_first(void **state)
 /* Control tokens stand behind FF, which no text has. */
 static void special_tokens_are_never_allowed_by_text(void **state)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, "root ::= .*");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_GBNF, "root ::= .*");
     struct rv_grammar_matcher *m;
     const uint64_t *bits;
 
     (void)state;
     assert_ok(rv_grammar_matcher_new(&m, g, err));
     assert_ok(rv_grammar_matcher_mask(m, &bits, err));
-    for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(fixture.vocab); t++)
-        if (rv_vocab_type(fixture.vocab, t) == RV_TOKEN_CONTROL)
-            assert_int_equal(is_set(bits, t), rv_vocab_is_eog(fixture.vocab, t));
+    for (int32_t t = 0; t < (int32_t)rv_vocab_n_tokens(grammar_suite.vocab); t++)
+        if (rv_vocab_type(grammar_suite.vocab, t) == RV_TOKEN_CONTROL)
+            assert_int_equal(grammar_suite_allows(bits, t), rv_vocab_is_eog(grammar_suite.vocab, t));
     rv_grammar_matcher_free(m);
     rv_grammar_unref(g);
 }
@@ -335,5 +302,5 @@ int main(void)
         cmocka_unit_test(special_tokens_are_never_allowed_by_text),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }

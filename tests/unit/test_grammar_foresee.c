@@ -1,46 +1,9 @@
 /* Looking ahead: how many tokens would fit, told without going there. */
-#include "base/rng.h"
-#include "support/grammar_fixture.h"
-#include "support/test.h"
+#include "support/grammar_suite.h"
 
 #include <string.h>
 
 enum { AHEAD = 6 };
-
-static struct grammar_fixture fixture;
-
-static int set_up(void **state)
-{
-    (void)state;
-    grammar_fixture_init(&fixture);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    grammar_fixture_release(&fixture);
-    return 0;
-}
-
-static bool is_set(const uint64_t *bits, int32_t token)
-{
-    return bits[token / 64] >> (token % 64) & 1;
-}
-
-/* A token that is allowed, or one that is not; -1: there is none. */
-static int32_t pick(const uint64_t *bits, bool is_allowed, struct rv_rng *rng)
-{
-    int32_t n = (int32_t)rv_vocab_n_tokens(fixture.vocab), first = (int32_t)rv_rng_below(rng, (uint32_t)n);
-
-    for (int32_t i = 0; i < n; i++) {
-        int32_t token = (first + i) % n;
-
-        if (is_set(bits, token) == is_allowed && !rv_vocab_is_eog(fixture.vocab, token))
-            return token;
-    }
-    return -1;
-}
 
 /* Up to AHEAD tokens that fit behind `text`, and for each one that would not; returns how many. */
 static int32_t make_way(struct rv_grammar *g, const struct rv_buf *text, struct rv_rng *rng, int32_t *right,
@@ -55,8 +18,8 @@ static int32_t make_way(struct rv_grammar *g, const struct rv_buf *text, struct 
         const uint64_t *bits;
 
         assert_ok(rv_grammar_matcher_mask(m, &bits, err));
-        right[n] = pick(bits, true, rng);
-        wrong[n] = pick(bits, false, rng);
+        right[n] = grammar_suite_pick(bits, true, rng);
+        wrong[n] = grammar_suite_pick(bits, false, rng);
         if (right[n] < 0)
             break; // the text can only end
         assert_ok(rv_grammar_matcher_accept(m, right[n], err));
@@ -93,7 +56,7 @@ static void what_fits_is_counted_and_nothing_moves(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(grammars) / sizeof(grammars[0]); i++) {
-        struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, grammars[i]);
+        struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_GBNF, grammars[i]);
         struct rv_grammar_matcher *m;
         struct rv_buf text;
         struct rv_rng rng;
@@ -108,11 +71,11 @@ static void what_fits_is_counted_and_nothing_moves(void **state)
 
             check_ahead(m, g, &text, &rng);
             assert_ok(rv_grammar_matcher_mask(m, &bits, err));
-            token = pick(bits, true, &rng);
+            token = grammar_suite_pick(bits, true, &rng);
             if (token < 0)
                 break;
             assert_ok(rv_grammar_matcher_accept(m, token, err));
-            rv_buf_add(&text, bytes, rv_token_trie_bytes(fixture.trie, token, bytes));
+            rv_buf_add(&text, bytes, rv_token_trie_bytes(grammar_suite.trie, token, bytes));
         }
         rv_grammar_matcher_free(m);
         rv_buf_release(&text);
@@ -123,8 +86,8 @@ static void what_fits_is_counted_and_nothing_moves(void **state)
 /* Guesses that use the tables up cost guesses; the answer goes on from where it was. */
 static void tables_that_run_over_leave_the_answer_where_it_was(void **state)
 {
-    struct rv_grammar *g =
-        grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, "root ::= a{0,6000} \"!\"\na ::= [a-z] | \"(\" [0-9] \")\"");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_GBNF,
+                                               "root ::= a{0,6000} \"!\"\na ::= [a-z] | \"(\" [0-9] \")\"");
     struct rv_grammar_matcher *m;
     int32_t ahead[2000];
     int n_short = 0;
@@ -147,14 +110,14 @@ static void tables_that_run_over_leave_the_answer_where_it_was(void **state)
 
 static void what_ends_an_answer_is_not_foreseen(void **state)
 {
-    struct rv_grammar *g = grammar_fixture_new(&fixture, RV_GRAMMAR_GBNF, "root ::= .*");
+    struct rv_grammar *g = grammar_fixture_new(&grammar_suite, RV_GRAMMAR_GBNF, "root ::= .*");
     struct rv_grammar_matcher *m;
 
     (void)state;
     assert_ok(rv_grammar_matcher_new(&m, g, err));
-    assert_true(fixture.trie->n_ends > 0);
-    for (size_t i = 0; i < fixture.trie->n_ends; i++) {
-        int32_t tokens[] = {'a', fixture.trie->ends[i], 'a'};
+    assert_true(grammar_suite.trie->n_ends > 0);
+    for (size_t i = 0; i < grammar_suite.trie->n_ends; i++) {
+        int32_t tokens[] = {'a', grammar_suite.trie->ends[i], 'a'};
 
         assert_int_equal(rv_grammar_matcher_foresee(m, tokens, 3), 1);
     }
@@ -170,5 +133,5 @@ int main(void)
         cmocka_unit_test(what_ends_an_answer_is_not_foreseen),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, grammar_suite_set_up, grammar_suite_tear_down);
 }

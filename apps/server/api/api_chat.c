@@ -1,5 +1,5 @@
 /* POST /v1/chat/completions and /v1/chat/template. */
-#include "server/api/api_adapter.h"
+#include "server/api/api_answer.h"
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
@@ -47,22 +47,10 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_chat_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {chat_fields,
-                                                        rv_api_sampling_fields,
-                                                        rv_api_sampling_serving_fields,
-                                                        rv_api_sampling_harmless_fields,
-                                                        rv_api_adapter_fields,
-                                                        rv_api_shape_fields,
-                                                        rv_api_tools_fields};
-
-    rv_api_fields_only(body, tables, 7);
-    rv_api_adapter_read(body, request);
+    rv_api_answer_begin(body, chat_fields, rv_api_tools_fields, request);
     rv_api_input_messages(body, "messages", RV_API_DIALECT_TOOLS, NULL, request);
-    rv_api_sampling_read(body, request);
-    rv_api_sampling_serving(body, request);
-    rv_api_sampling_max_tokens(body, "max_tokens", request);
+    rv_api_answer_sampling(body, "max_tokens", request);
     rv_api_sampling_max_tokens(body, "max_completion_tokens", request);
-    rv_api_sampling_stream(body, request);
     rv_api_sampling_n(body, request);
     read_logprobs(body, &request->params);
     rv_api_shape_read(body, request);

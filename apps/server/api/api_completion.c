@@ -1,5 +1,5 @@
 /* POST /v1/completions. */
-#include "server/api/api_adapter.h"
+#include "server/api/api_answer.h"
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
@@ -35,17 +35,9 @@ static void read_best_of(struct rv_api_fields *body, const struct rv_api_request
 
 void rv_api_completion_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {
-        completion_fields,     rv_api_sampling_fields, rv_api_sampling_serving_fields, rv_api_sampling_harmless_fields,
-        rv_api_adapter_fields, rv_api_shape_fields,    rv_api_sampling_no_tools_fields};
-
-    rv_api_fields_only(body, tables, 7);
-    rv_api_adapter_read(body, request);
+    rv_api_answer_begin(body, completion_fields, rv_api_sampling_no_tools_fields, request);
     rv_api_input_prompts(body, "prompt", 0, request);
-    rv_api_sampling_read(body, request);
-    rv_api_sampling_serving(body, request);
-    rv_api_sampling_max_tokens(body, "max_tokens", request);
-    rv_api_sampling_stream(body, request);
+    rv_api_answer_sampling(body, "max_tokens", request);
     rv_api_sampling_n(body, request);
     read_best_of(body, request);
     rv_api_fields_int32(body, "logprobs", 0, MAX_LOGPROBS, &request->params.n_logprobs);

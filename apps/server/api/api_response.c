@@ -1,5 +1,5 @@
 /* POST /v1/responses, as far as it is about text and keeps nothing. */
-#include "server/api/api_adapter.h"
+#include "server/api/api_answer.h"
 #include "server/api/api_input.h"
 #include "server/api/api_kinds.h"
 #include "server/api/api_sampling.h"
@@ -60,22 +60,10 @@ static void read_logprobs(struct rv_api_fields *body, struct ruvllm_generate_par
 
 void rv_api_response_read(struct rv_api_fields *body, struct rv_api_request *request)
 {
-    static const struct rv_api_field *const tables[] = {response_fields,
-                                                        rv_api_sampling_fields,
-                                                        rv_api_sampling_serving_fields,
-                                                        rv_api_sampling_harmless_fields,
-                                                        rv_api_adapter_fields,
-                                                        rv_api_shape_fields,
-                                                        rv_api_tools_fields};
-
-    rv_api_fields_only(body, tables, 7);
-    rv_api_adapter_read(body, request);
+    rv_api_answer_begin(body, response_fields, rv_api_tools_fields, request);
     rv_api_fields_string(body, "instructions", 0, SIZE_MAX, &request->instructions);
     read_input(body, request);
-    rv_api_sampling_read(body, request);
-    rv_api_sampling_serving(body, request);
-    rv_api_sampling_max_tokens(body, "max_output_tokens", request);
-    rv_api_sampling_stream(body, request);
+    rv_api_answer_sampling(body, "max_output_tokens", request);
     read_logprobs(body, &request->params);
     rv_api_shape_read_text(body, request);
     rv_api_tools_read_response(body, request);

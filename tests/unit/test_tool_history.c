@@ -1,0 +1,115 @@
+/* Conversations about tools, as templates that cannot take them as they are get to see them. */
+#include "support/test.h"
+#include "text/chat_template.h"
+
+#include <string.h>
+
+#define CALLS                                                                                                          \
+    "\"tool_calls\":[{\"id\":\"call_0123456789\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"    \
+    "{\"a\":1}}},{\"id\":\"abcDEF123\",\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":{}}}]"
+#define TALK                                                                                                           \
+    "[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"\"," CALLS "},"                     \
+    "{\"role\":\"tool\",\"content\":\"18\",\"tool_call_id\":\"call_0123456789\"},"                                     \
+    "{\"role\":\"tool\",\"content\":\"19\",\"tool_call_id\":\"abcDEF123\"}]"
+#define TOOLS                                                                                                          \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}},{\"type\":\"function\","                 \
+    "\"function\":{\"name\":\"g\"}}]"
+
+/* As the family's: tools in the system message, a mark for every role, no word about calls. */
+#define PHI                                                                                                            \
+    "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message %}{{ '<|system|>' + "       \
+    "message['content'] + '<|tool|>' + message['tools'] + '<|/tool|><|end|>' }}{% else %}{{ '<|' + message['role'] + " \
+    "'|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}"
+
+/* The rendered text, and under it the mask as digits where `mask` is given. */
+static void render(const char *source, const char *json, struct rv_buf *text, struct rv_buf *mask)
+{
+    struct rv_chat_template *tmpl;
+    struct rv_chat_render how = {.json = json, .json_len = strlen(json)};
+
+    rv_buf_init(text, 1 << 16);
+    rv_buf_init(mask, 1 << 16);
+    assert_ok(rv_chat_template_new(&tmpl, source, strlen(source), err));
+    assert_ok(rv_chat_template_render(tmpl, &how, text, mask, err));
+    rv_buf_add_char(text, '\0');
+    rv_chat_template_free(tmpl);
+}
+
+static void check(const char *source, const char *json, const char *wanted)
+{
+    struct rv_buf text, mask;
+
+    render(source, json, &text, &mask);
+    assert_string_equal(text.data, wanted);
+    rv_buf_release(&text);
+    rv_buf_release(&mask);
+}
+
+/* The template fails on ids that are no nine letters; what has nine stays; a result keeps the id of its call. */
+static void ids_become_short_where_they_must_be(void **state)
+{
+    static const char source[] =
+        "{% if tools %}{% endif %}{% set m = messages %}[TOOL_CALLS]{% if m[1].tool_calls[0].id|length != 9 %}{{ "
+        "raise_exception('nine!') }}{% endif %}{{ m[1].tool_calls[0].id == m[2].tool_call_id }} {{ m[3].tool_call_id "
+        "}}";
+    static const char plain[] = "{% if tools %}{% endif %}[TOOL_CALLS]{{ messages[2].tool_call_id }}";
+
+    (void)state;
+    check(source, "{\"messages\":" TALK "}", "[TOOL_CALLS]true abcDEF123");
+    check(plain, "{\"messages\":" TALK "}", "[TOOL_CALLS]call_0123456789");
+}
+
+static void calls_are_spelled_where_a_template_leaves_them_out(void **state)
+{
+    struct rv_buf text, mask;
+    const char *at;
+
+    (void)state;
+    check(PHI, "{\"messages\":" TALK "}",
+          "<|user|>hi<|end|><|assistant|><|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", "
+          "\"arguments\": {}}]<|/tool_call|><|end|><|tool|>18<|end|><|tool|>19<|end|>");
+    check("{% if tools %}{% endif %}{# <tool_call> #}{% for m in messages %}{{ m.content }}|{% endfor %}",
+          "{\"messages\":" TALK "}",
+          "hi|<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", "
+          "\"arguments\": {}}\n</tool_call>|18|19|");
+    /* The marks are the template's, what is called is a user's. */
+    render(PHI, "{\"messages\":" TALK "}", &text, &mask);
+    at = strstr(text.data, "<|tool_call|>");
+    assert_non_null(at);
+    assert_int_equal(mask.data[at - text.data], 0);
+    at = strstr(text.data, "f\", \"arguments");
+    assert_non_null(at);
+    assert_int_equal(mask.data[at - text.data], 1);
+    rv_buf_release(&text);
+    rv_buf_release(&mask);
+}
+
+static void tools_go_into_the_system_message_where_they_are_looked_for(void **state)
+{
+    (void)state;
+    check(PHI, "{\"tools\":" TOOLS ",\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"}]}",
+          "<|system|>Be brief.<|tool|>[{\"name\": \"f\", \"parameters\": {}}, {\"name\": \"g\"}]<|/tool|><|end|>");
+    check(PHI, "{\"tools\":" TOOLS ",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
+          "<|system|><|tool|>[{\"name\": \"f\", \"parameters\": {}}, {\"name\": "
+          "\"g\"}]<|/tool|><|end|><|user|>hi<|end|>");
+    check(PHI, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}", "<|user|>hi<|end|>");
+}
+
+/* No style, no change: nothing is put where the template did not ask for it. */
+static void templates_without_tools_are_left_alone(void **state)
+{
+    (void)state;
+    check("{% for m in messages %}{{ m.content }}|{% endfor %}", "{\"messages\":" TALK "}", "hi||18|19|");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_become_short_where_they_must_be),
+        cmocka_unit_test(calls_are_spelled_where_a_template_leaves_them_out),
+        cmocka_unit_test(tools_go_into_the_system_message_where_they_are_looked_for),
+        cmocka_unit_test(templates_without_tools_are_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
