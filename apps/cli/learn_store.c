@@ -236,16 +236,27 @@ static void add_event(struct list *list, const struct ruvllm_learned_event *e)
 }
 
 /* What an event was about, in one line. */
-static const char *words_of(const struct ruvllm_learned_event *e)
+static const char *words_of(const struct ruvllm_learned_event *e, char back[64])
 {
+    snprintf(back, 64, "back to %lld", (long long)e->about);
+    if (e->kind == RUVLLM_LEARNED_ROLLBACK)
+        return back;
     return e->is_forgotten ? "(forgotten)" : *e->correction ? e->correction : *e->reason ? e->reason : e->answer;
+}
+
+static void print_generation(int64_t generation)
+{
+    if (generation >= 0)
+        printf("%10lld  ", (long long)generation);
+    else
+        printf("%10s  ", "-");
 }
 
 static bool on_event(void *user, const struct ruvllm_learned_event *e)
 {
     struct list *list = user;
-    const char *words = words_of(e);
-    char date[32];
+    char date[32], back[64];
+    const char *words = words_of(e, back);
 
     if (list->doc) {
         add_event(list, e);
@@ -253,8 +264,9 @@ static bool on_event(void *user, const struct ruvllm_learned_event *e)
         if (list->n == 0)
             printf("%s%-16s  %10s  %-10s  %6s  %s%s\n", rv_output_style(stdout, RV_STYLE_BOLD), "TIME (UTC)",
                    "GENERATION", "KIND", "SCORE", "WORDS", rv_output_style(stdout, RV_STYLE_RESET));
-        printf("%-16s  %10lld  %-10s  ", rv_store_options_date(e->time_us / 1000000, date), (long long)e->generation,
-               ruvllm_learned_kind_name(e->kind));
+        printf("%-16s  ", rv_store_options_date(e->time_us / 1000000, date));
+        print_generation(e->generation);
+        printf("%-10s  ", ruvllm_learned_kind_name(e->kind));
         if (e->kind == RUVLLM_LEARNED_VOTE)
             printf("%6.2f  ", e->score);
         else

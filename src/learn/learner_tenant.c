@@ -475,6 +475,12 @@ static bool leaves_doubt(ruvllm_status rc)
     return rc != RUVLLM_NO_SPACE && rc != RUVLLM_BUSY && rc != RUVLLM_INVALID && rc != RUVLLM_TOO_LARGE;
 }
 
+/* Somebody may wish for it again. What is computed is computed anew, and must not take the place of a wish in doubt. */
+static bool is_wish(enum rv_store_event_kind kind)
+{
+    return rv_learner_tenant_is_taught_by(kind) || kind == RV_STORE_EVENT_ROLLBACK;
+}
+
 ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                        struct rv_store_event *event, uint64_t about, bool *is_next,
                                        struct rv_learner_result *result, struct ruvllm_error *err)
@@ -486,14 +492,14 @@ ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_lea
     ruvllm_status rc = append(l, t, event, result, err);
 
     *is_next = !rc;
-    if (rc && leaves_doubt(rc)) {
+    t->is_behind = t->is_behind || (rc && leaves_doubt(rc));
+    if (rc && leaves_doubt(rc) && is_wish(event->kind)) {
         t->doubt = (struct rv_learner_doubt){.is_on = true,
                                              .until_us = rv_clock_us() + DOUBT_US,
                                              .kind = event->kind,
                                              .about = about,
                                              .score = event->score};
         memcpy(t->doubt.uid, event->uid, sizeof(event->uid));
-        t->is_behind = true;
     }
     if (rc || !l->config.store || event->fate == RV_STORE_EVENT_SPOOLED)
         return rc;

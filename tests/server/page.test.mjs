@@ -480,6 +480,21 @@ if (!realUrl) {
             assert.equal(await page.locator("#learned-events .undone").count(), 4);
         });
 
+        test("marks what a flood's way back undid, and tells it from a check that changed nothing", async () => {
+            say(1, 0, 1);
+            stub.addEvent({ kind: "gate", about: 1, reason: "votes became all alike: learning pauses" });
+            stub.addEvent({ kind: "gate", generation: null });
+            await openPanel();
+            assert.match(await events().nth(0).textContent(), /^Consolidated, and left as it was/);
+            assert.match(await events().nth(1).textContent(), /^Back to generation 14.*all alike/);
+            assert.deepEqual(
+                await events().evaluateAll((list) => list.map((event) => event.classList.contains("undone"))),
+                [false, false, true, true, false],
+            );
+            assert.equal(await page.locator(".chart .way-back").count(), 1);
+            assert.equal(await page.locator(".chart .gain.undone").count(), 2);
+        });
+
         test("forgets one piece of feedback after asking", async () => {
             say(1, 0);
             await openPanel();

@@ -4,18 +4,20 @@
  * what is so and not what was meant. hooks: model(): the one that is chosen; forgotten(model, event).
  */
 import * as api from "./api.js";
-import { drawChart, short } from "./chart.js";
+import { drawChart, isWayBack, short } from "./chart.js";
 import { byId, el, icon } from "./dom.js";
 import { download } from "./export.js";
 import { closeOnBackdrop, confirmThat } from "./settings.js";
+
+const backTo = ({ about }) => (about === 0 ? "Back to the model as it came" : `Back to generation ${about}`);
 
 const KINDS = {
     vote: ({ score }) => (score === 1 ? "Good answer" : score === 0 ? "Bad answer" : `Scored ${short(score)}`),
     correction: () => "Corrected",
     pair: () => "Preferred another answer",
     tick: () => "Consolidated",
-    gate: () => "Checked",
-    rollback: ({ about }) => (about === 0 ? "Back to the model as it came" : `Back to generation ${about}`),
+    gate: (event) => (isWayBack(event) ? backTo(event) : "Consolidated, and left as it was"),
+    rollback: backTo,
     deep: () => "Trained",
 };
 
@@ -32,7 +34,7 @@ export function markUndone(events) {
     for (const event of events) {
         if (event.generation === null) continue;
         event.undone = event.generation > kept;
-        if (!event.undone && event.kind === "rollback") kept = event.about;
+        if (!event.undone && isWayBack(event)) kept = event.about;
     }
 }
 
