@@ -261,6 +261,10 @@ static bool on_progress(void *user, const struct ruvllm_train_progress *p)
     double seconds = (double)(rv_clock_us() - l->start_us) / 1e6;
     char note[128];
 
+    if (p->n_steps == 0) { // nothing to measure yet
+        rv_progress_show(&l->progress, 0, "the model writes what it would say anyway");
+        return !rv_interrupt_seen();
+    }
     if (!isnan(p->held_out)) {
         rv_progress_clear(&l->progress);
         tell_epoch(l, p);

@@ -49,6 +49,17 @@ struct deep_run {
 
 /* ---- what is learned from ------------------------------------------------------------------- */
 
+/* Before the first step, while the model writes: whether anybody wants the run to stop. */
+static bool goes_on(void *user)
+{
+    const struct deep_run *r = user;
+    const struct ruvllm_train_params *p = r->params->train;
+    const struct ruvllm_train_progress told = {
+        .struct_size = sizeof(told), .n_epochs = p->n_epochs, .loss = NAN, .held_out = NAN, .held_out_before = NAN};
+
+    return !p->on_progress || p->on_progress(p->user, &told);
+}
+
 static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
 {
     const struct rv_learner_config *c = rv_learner_made_with(r->learner);
@@ -58,6 +69,7 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
                                            .n_vocab = r->engine->model->hparams.n_vocab,
                                            .n_dims = r->engine->model->hparams.n_embd,
                                            .max_tokens = r->params->train->max_tokens};
+    struct ruvllm_error trouble;
     ruvllm_status rc;
 
     if (!c->store)
@@ -75,7 +87,10 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
                             "there is too little to learn from: %zu votes, corrections and pairs that say something, "
                             "and %d are needed",
                             r->events.n, LEAST_EVENTS);
-    return rv_own_texts_get(&r->own, r->engine, c->store, c->model, err);
+    rc = rv_own_texts_get(&r->own, r->engine, c->store, c->model, goes_on, r, &trouble);
+    if (rc && rc != RUVLLM_CANCELLED && err) // a run that is stopped has not failed
+        *err = trouble;
+    return rc;
 }
 
 /* Events, and the own texts as anchors: every fourth of them guards, up to a number; of the others some an epoch. */
@@ -268,6 +283,10 @@ static void *run_all(void *user)
         r->rc = list_samples(r, r->err);
     if (!r->rc)
         r->rc = train(r, r->err);
+    if (r->rc == RUVLLM_CANCELLED) {
+        r->report->train.was_stopped = true;
+        r->rc = RUVLLM_OK;
+    }
     return NULL;
 }
 

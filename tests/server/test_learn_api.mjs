@@ -390,6 +390,9 @@ describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounte
         assert.equal(refusals, 12, "the disk was never full");
         const before = await once(), { generation } = await learned(undefined, full);
         for (let i = 0; i < 3; i++) assert.equal((await failure(voteDown(), 507)).code, "insufficient_storage");
+        const refused = await full.post("/v1/feedback", { response_id: reply.id, score: 0 });
+        assert.equal(refused.status, 507);
+        assert.ok(Number(refused.headers.get("retry-after")) >= 1);
         await failure(back({ generation: 0 }), 507);
         assert.equal(bits(await once()), bits(before)); // nothing was learned, everything is answered
         assert.equal((await learned(undefined, full)).generation, generation);
