@@ -401,6 +401,7 @@ ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_co
         rv_whitening_release(whitening);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the learner");
     }
+    pthread_mutex_init(&l->keep_lock, NULL); // cannot fail with default attributes
     l->config = *config;
     l->whitening = *whitening;
     *whitening = (struct rv_whitening){0};
@@ -435,6 +436,7 @@ void rv_learner_free(struct rv_learner *learner)
     rv_reasoning_bank_free(learner->bank);
     rv_anchors_release(&learner->anchors);
     rv_whitening_release(&learner->whitening);
+    pthread_mutex_destroy(&learner->keep_lock);
     rv_free(learner->model);
     rv_free(learner);
 }

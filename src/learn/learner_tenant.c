@@ -72,13 +72,29 @@ static void keep(const struct rv_learner *l, struct rv_learner_tenant *t, int64_
         rv_log(RUVLLM_LOG_WARN, "no checkpoint of what was learned for tenant '%s': %.160s", t->name, trouble.message);
 }
 
+/*
+ * It is out of the table already, so somebody else may have read it again and had something of it forgotten: then it
+ * is not kept, because a checkpoint would bring that back.
+ */
 static void let_go(void *user, struct rv_tenant_link *link, bool is_end)
 {
     struct rv_learner_tenant *t = (struct rv_learner_tenant *)link;
+    struct rv_learner *l = user;
 
-    if (!is_end)
-        keep(user, t, IDLE_EVENTS);
+    if (!is_end) {
+        pthread_mutex_lock(&l->keep_lock);
+        if (t->n_forgotten == l->n_forgotten)
+            keep(l, t, IDLE_EVENTS);
+        pthread_mutex_unlock(&l->keep_lock);
+    }
     free_tenant(t);
+}
+
+void rv_learner_tenant_will_forget(struct rv_learner *learner)
+{
+    pthread_mutex_lock(&learner->keep_lock);
+    learner->n_forgotten++;
+    pthread_mutex_unlock(&learner->keep_lock);
 }
 
 /*
@@ -119,6 +135,7 @@ void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenan
 {
     uint64_t n_bytes = bytes_of(tenant);
 
+    tenant->n_forgotten = learner->n_forgotten; // of this tenant's nothing is forgotten while its lock is held
     pthread_mutex_unlock(&tenant->lock);
     rv_tenant_table_leave(learner->tenants, &tenant->link, n_bytes);
 }

@@ -213,6 +213,18 @@ static void make_way(struct rv_reasoning_bank *b)
     }
 }
 
+/* A tenant that lacks one of its patterns is worth nothing: where there is a store it is read again. */
+static bool take_one(struct rv_reasoning_bank *b, struct tenant *t, const struct entry *e, struct ruvllm_error *err)
+{
+    if (!keep(b, t, &e->pattern, e->embedding, err))
+        return true;
+    if (b->config.store) {
+        b->tenants = t->next; // it was found last, so it is the first
+        free_tenant(t);
+    }
+    return false;
+}
+
 /* Empties the inbox: into memory where the tenant is, and on to the store. */
 static ruvllm_status take_in(struct rv_reasoning_bank *b, struct ruvllm_error *err)
 {
@@ -229,8 +241,8 @@ static ruvllm_status take_in(struct rv_reasoning_bank *b, struct ruvllm_error *e
 
         if (!t && !b->config.store && !rc)
             rc = add_tenant(b, e->tenant, &t, err);
-        if (t && !rc)
-            rc = keep(b, t, &e->pattern, e->embedding, err);
+        if (t && !take_one(b, t, e, rc ? NULL : err))
+            rc = RUVLLM_NO_MEMORY;
         if (b->config.store)
             push(&b->unsaved, e);
         else

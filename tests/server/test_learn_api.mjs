@@ -77,7 +77,7 @@ describe("the whole story", () => {
         assert.match(server.said.out, /learns {2}from feedback, kept in the store/);
         assert.equal((await server.client(anna).models.retrieve("text")).learning, true);
         const state = await learned(anna);
-        assert.deepEqual(state, { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false, anchor_kl: 0, kl_budget: null, ticks: 0, consolidation: "ewc_merge" });
+        assert.deepEqual(state, { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false, votes_held_back: 0, anchor_kl: 0, kl_budget: null, ticks: 0, consolidation: "ewc_merge" });
         first = await ask(anna);
         other = await ask(bert);
         assert.equal(first.learned_generation, 0);

@@ -3,9 +3,11 @@
  * log says, to the bit. The measure is a learner without a store that is told the same and never lets anybody go.
  *
  * The linker puts our rv_store_events_append before the store's, to see what happens when nobody knows whether an
- * event was written, and our rv_reasoning_bank_note before the bank's, to have somebody come in between.
+ * event was written; our rv_reasoning_bank_note before the bank's, and our rv_store_checkpoints_put before the
+ * store's, to have somebody come in between.
  */
 #include "learn/learner_tenant.h"
+#include "store/store_checkpoints.h"
 #include "store/store_events.h"
 #include "support/learn_fixture.h"
 #include "support/store_fixture.h"
@@ -35,10 +37,11 @@ ruvllm_status __wrap_rv_store_events_append(struct ruvllm_store *store, struct r
     return rc || append_mode == HONEST ? rc : rv_fail(err, RUVLLM_IO, "the disk went away");
 }
 
-/* Somebody who has a vote forgotten as soon as it has a number. */
+/* Somebody who has a vote forgotten just when something is done that depends on it. */
 static struct {
     struct rv_learner *learner; // NULL: nobody
     int64_t seq;
+    bool at_checkpoint; // else when its pattern is noted
     pthread_t thread;
     ruvllm_status rc;
     _Atomic bool is_done;
@@ -54,6 +57,14 @@ static void *forget(void *arg)
     return NULL;
 }
 
+/* Who is let in is done when it returns. */
+static void let_forget(void)
+{
+    assert_int_equal(pthread_create(&forgetful.thread, NULL, forget, NULL), 0);
+    for (int i = 0; i < 100 && !atomic_load(&forgetful.is_done); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
 void __real_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
                                    int64_t seq, int64_t time_us);
 void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
@@ -62,13 +73,26 @@ void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct 
 void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
                                    int64_t seq, int64_t time_us)
 {
-    if (forgetful.learner) {
+    if (forgetful.learner && !forgetful.at_checkpoint) {
         forgetful.seq = seq;
-        assert_int_equal(pthread_create(&forgetful.thread, NULL, forget, NULL), 0);
-        for (int i = 0; i < 100 && !atomic_load(&forgetful.is_done); i++) // who is let in is done by then
-            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        let_forget();
     }
     __real_rv_reasoning_bank_note(bank, trace, quality, seq, time_us);
+}
+
+ruvllm_status __real_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
+                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
+                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+
+ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
+                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err)
+{
+    if (forgetful.learner && forgetful.at_checkpoint) {
+        forgetful.at_checkpoint = false; // once
+        let_forget();
+    }
+    return __real_rv_store_checkpoints_put(store, tenant, model, seq, data, len, err);
 }
 
 static struct learn_fixture with(ruvllm_store *store, uint64_t tenant_bytes)
@@ -380,13 +404,47 @@ static void who_forgets_a_vote_forgets_its_pattern(void **state)
     (void)state;
     vote(learner, "anna", 1);
     forgetful.learner = learner;
+    forgetful.is_done = false;
     vote(learner, "anna", 2);
-    forgetful.learner = NULL;
     assert_int_equal(pthread_join(forgetful.thread, NULL), 0);
+    forgetful.learner = NULL;
     assert_int_equal(forgetful.rc, RUVLLM_OK);
     assert_ok(rv_reasoning_bank_list(rv_learner_bank(learner), "anna", patterns, 4, &n, NULL, err));
     assert_int_equal(n, 1);
     assert_int_equal(patterns[0].seq, 1);
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
+/* What is forgotten while a tenant that goes is kept does not come back with what was kept. */
+static void a_checkpoint_brings_nothing_back_that_was_forgotten(void **state)
+{
+    const char *path = store_memory_path();
+    ruvllm_store *store = store_open(path);
+    const struct learn_fixture small = with(store, 1); // nobody stays
+    struct rv_learner *learner = learn_fixture_open(&small);
+    int64_t generation;
+    uint64_t kept;
+
+    (void)state;
+    for (uint64_t id = 1; id <= 63; id++)
+        vote(learner, "anna", id);
+    forgetful.learner = learner;
+    forgetful.seq = 3;
+    forgetful.at_checkpoint = true;
+    forgetful.is_done = false;
+    vote(learner, "anna", 64); // the 64th that is in no checkpoint
+    assert_false(forgetful.at_checkpoint);
+    assert_int_equal(pthread_join(forgetful.thread, NULL), 0);
+    forgetful.learner = NULL;
+    assert_int_equal(forgetful.rc, RUVLLM_OK);
+    rv_learner_free(learner);
+    learner = learn_fixture_open(&small);
+    kept = learn_fixture_bits(learner, "anna", &generation);
+    rv_learner_free(learner);
+    change(path, "DELETE FROM checkpoint");
+    learner = learn_fixture_open(&small);
+    assert_true(learn_fixture_bits(learner, "anna", &generation) == kept);
     rv_learner_free(learner);
     ruvllm_store_close(store);
 }
@@ -403,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_vote_in_doubt_counts_once),
         cmocka_unit_test(a_tick_in_doubt_leaves_a_votes_doubt_alone),
         cmocka_unit_test(who_forgets_a_vote_forgets_its_pattern),
+        cmocka_unit_test(a_checkpoint_brings_nothing_back_that_was_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,10 @@ export class LearnedPanel {
 
     drawFacts() {
         const { generation = 0, votes = 0, lessons = 0, mean_score: mean, spent_kl: moved, paused } = this.state ?? {};
+        const heldBack = this.state?.votes_held_back ?? 0;
+        byId("learned-held-back").hidden = heldBack === 0;
+        byId("learned-held-back").textContent =
+            `Votes became all alike: the next ${heldBack.toLocaleString()} teach nothing. Going back to any generation ends that.`;
         const fact = (name, value) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }));
         byId("learned-facts").replaceChildren(
             fact("Generation", generation.toLocaleString()),
