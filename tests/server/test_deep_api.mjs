@@ -1,13 +1,12 @@
 // A training run over the wire: asked for, looked at and stopped by its own tenant alone, one at a time, while the server
 // answers; what it learned answers that tenant, and can be gone back from.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { eventually, models, OpenAI, program, Server } from "./server.mjs";
+import { createKey, eventually, failure, models, Server } from "./server.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-deep-"));
 const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
@@ -15,11 +14,7 @@ const play = readFileSync(join(process.env.RUVLLM_TEST_DATA ?? "", "text", "tiny
 const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
 const LONG = 300000; // a run computes only while nothing else does, on a machine that may be busy
 
-function key(...more) {
-    const run = spawnSync(program, ["key", "create", ...more, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout).key;
-}
+const key = (...more) => createKey(join(folder, "store.db"), ...more).key;
 
 let server, anna, bert;
 before(async () => {
@@ -36,12 +31,6 @@ const stop = (who) => server.client(who).delete("/learning/deep");
 const ended = (who) => eventually(async () => { const run = await look(who); return run.status !== "running" && run; }, "the run ends", LONG);
 const learned = async (who) => (await server.client(who).get("/learning")).data.find(({ model }) => model === "text");
 const bits = (reply) => JSON.stringify(reply.choices);
-async function failure(promise, status) {
-    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
-    assert.ok(error instanceof OpenAI.APIError, String(error));
-    assert.equal(error.status, status, error.message);
-    return error.error;
-}
 
 describe("a training run", () => {
     let first, other;

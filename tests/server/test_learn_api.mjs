@@ -7,17 +7,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { eventually, models, OpenAI, program, Server } from "./server.mjs";
+import { createKey, eventually, failure, models, Server } from "./server.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-learn-"));
 const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
 const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
 
-function key(...more) {
-    const run = spawnSync(program, ["key", "create", ...more, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout).key;
-}
+const key = (...more) => createKey(join(folder, "store.db"), ...more).key;
 
 let server, anna, bert, carl, dora, admin;
 before(async () => {
@@ -51,12 +47,6 @@ async function settled(who) {
 // Everything an answer was drawn from, digit by digit.
 const bits = (reply) => JSON.stringify(reply.choices);
 const textOf = (reply) => reply.choices[0].text;
-async function failure(promise, status) {
-    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
-    assert.ok(error instanceof OpenAI.APIError, String(error));
-    assert.equal(error.status, status, error.message);
-    return error.error;
-}
 
 // A server for one case, which ends with it however it goes.
 async function alone(more, options, story) {

@@ -45,23 +45,23 @@ static struct {
     pthread_t thread;
     ruvllm_status rc;
     _Atomic bool is_done;
-} forgetful;
+} intruder;
 
 static void *forget(void *arg)
 {
     struct rv_learner_result result;
 
     (void)arg;
-    forgetful.rc = rv_learner_forget(forgetful.learner, "anna", forgetful.seq, &result, NULL);
-    atomic_store(&forgetful.is_done, true);
+    intruder.rc = rv_learner_forget(intruder.learner, "anna", intruder.seq, &result, NULL);
+    atomic_store(&intruder.is_done, true);
     return NULL;
 }
 
 /* Who is let in is done when it returns. */
 static void let_forget(void)
 {
-    assert_int_equal(pthread_create(&forgetful.thread, NULL, forget, NULL), 0);
-    for (int i = 0; i < 100 && !atomic_load(&forgetful.is_done); i++)
+    assert_int_equal(pthread_create(&intruder.thread, NULL, forget, NULL), 0);
+    for (int i = 0; i < 100 && !atomic_load(&intruder.is_done); i++)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
@@ -73,8 +73,8 @@ void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct 
 void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
                                    int64_t seq, int64_t time_us)
 {
-    if (forgetful.learner && !forgetful.at_checkpoint) {
-        forgetful.seq = seq;
+    if (intruder.learner && !intruder.at_checkpoint) {
+        intruder.seq = seq;
         let_forget();
     }
     __real_rv_reasoning_bank_note(bank, trace, quality, seq, time_us);
@@ -88,8 +88,8 @@ ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const 
 ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
                                               int64_t seq, const void *data, size_t len, struct ruvllm_error *err)
 {
-    if (forgetful.learner && forgetful.at_checkpoint) {
-        forgetful.at_checkpoint = false; // once
+    if (intruder.learner && intruder.at_checkpoint) {
+        intruder.at_checkpoint = false; // once
         let_forget();
     }
     return __real_rv_store_checkpoints_put(store, tenant, model, seq, data, len, err);
@@ -403,12 +403,12 @@ static void who_forgets_a_vote_forgets_its_pattern(void **state)
 
     (void)state;
     vote(learner, "anna", 1);
-    forgetful.learner = learner;
-    forgetful.is_done = false;
+    intruder.learner = learner;
+    intruder.is_done = false;
     vote(learner, "anna", 2);
-    assert_int_equal(pthread_join(forgetful.thread, NULL), 0);
-    forgetful.learner = NULL;
-    assert_int_equal(forgetful.rc, RUVLLM_OK);
+    assert_int_equal(pthread_join(intruder.thread, NULL), 0);
+    intruder.learner = NULL;
+    assert_int_equal(intruder.rc, RUVLLM_OK);
     assert_ok(rv_reasoning_bank_list(rv_learner_bank(learner), "anna", patterns, 4, &n, NULL, err));
     assert_int_equal(n, 1);
     assert_int_equal(patterns[0].seq, 1);
@@ -429,15 +429,15 @@ static void a_checkpoint_brings_nothing_back_that_was_forgotten(void **state)
     (void)state;
     for (uint64_t id = 1; id <= 63; id++)
         vote(learner, "anna", id);
-    forgetful.learner = learner;
-    forgetful.seq = 3;
-    forgetful.at_checkpoint = true;
-    forgetful.is_done = false;
+    intruder.learner = learner;
+    intruder.seq = 3;
+    intruder.at_checkpoint = true;
+    intruder.is_done = false;
     vote(learner, "anna", 64); // the 64th that is in no checkpoint
-    assert_false(forgetful.at_checkpoint);
-    assert_int_equal(pthread_join(forgetful.thread, NULL), 0);
-    forgetful.learner = NULL;
-    assert_int_equal(forgetful.rc, RUVLLM_OK);
+    assert_false(intruder.at_checkpoint);
+    assert_int_equal(pthread_join(intruder.thread, NULL), 0);
+    intruder.learner = NULL;
+    assert_int_equal(intruder.rc, RUVLLM_OK);
     rv_learner_free(learner);
     learner = learn_fixture_open(&small);
     kept = learn_fixture_bits(learner, "anna", &generation);
