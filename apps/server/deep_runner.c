@@ -23,6 +23,13 @@ struct run {
     struct ruvllm_deep_params params;
     struct ruvllm_train_params train;
     _Atomic bool is_unwanted; // nothing hangs on the order: it is looked at again after every step
+
+    /*
+     * How far it is, each number for itself: a thread that computes while nothing else does must not hold a lock that
+     * others wait for.
+     */
+    _Atomic int32_t epoch, step, n_steps;
+    _Atomic double loss, held_out, held_out_before;
 };
 
 struct rv_deep_runner {
@@ -47,14 +54,15 @@ static void free_run(struct run *run)
 static bool on_progress(void *user, const struct ruvllm_train_progress *progress)
 {
     struct run *run = user;
-    double held_out;
 
-    pthread_mutex_lock(&run->runner->lock);
-    held_out = isnan(progress->held_out) ? run->state.progress.held_out : progress->held_out; // the last known
-    run->state.progress = *progress;
-    run->state.progress.held_out = held_out;
-    pthread_mutex_unlock(&run->runner->lock);
-    return !atomic_load(&run->is_unwanted);
+    run->epoch = progress->epoch;
+    run->step = progress->step;
+    run->n_steps = progress->n_steps;
+    run->loss = progress->loss;
+    run->held_out_before = progress->held_out_before;
+    if (!isnan(progress->held_out)) // once after each epoch
+        run->held_out = progress->held_out;
+    return !run->is_unwanted;
 }
 
 static enum rv_deep_runner_status status_of(const struct ruvllm_deep_report *report)
@@ -161,8 +169,7 @@ static ruvllm_status new_run(struct rv_deep_runner *r, const char *tenant, size_
     run->params.train = &run->train;
     run->params.is_idle = true;
     run->state = (struct rv_deep_runner_state){.i_model = i_model, .started_us = rv_clock_unix_us()};
-    run->state.progress = (struct ruvllm_train_progress){
-        .n_epochs = run->train.n_epochs, .loss = NAN, .held_out = NAN, .held_out_before = NAN};
+    run->loss = run->held_out = run->held_out_before = (double)NAN;
     *out = run;
     return RUVLLM_OK;
 }
@@ -195,8 +202,16 @@ ruvllm_status rv_deep_runner_look(struct rv_deep_runner *runner, const char *ten
 
     pthread_mutex_lock(&runner->lock);
     run = *find(runner, tenant);
-    if (run)
+    if (run) {
         *out = run->state;
+        out->progress = (struct ruvllm_train_progress){.epoch = run->epoch,
+                                                       .n_epochs = run->train.n_epochs,
+                                                       .step = run->step,
+                                                       .n_steps = run->n_steps,
+                                                       .loss = run->loss,
+                                                       .held_out = run->held_out,
+                                                       .held_out_before = run->held_out_before};
+    }
     pthread_mutex_unlock(&runner->lock);
     return run ? RUVLLM_OK : rv_fail(err, RUVLLM_NOT_FOUND, "no training run was asked for since the server started");
 }
@@ -208,7 +223,7 @@ ruvllm_status rv_deep_runner_cancel(struct rv_deep_runner *runner, const char *t
     pthread_mutex_lock(&runner->lock);
     run = *find(runner, tenant);
     if (run)
-        atomic_store(&run->is_unwanted, true);
+        run->is_unwanted = true;
     pthread_mutex_unlock(&runner->lock);
     return run ? RUVLLM_OK : rv_fail(err, RUVLLM_NOT_FOUND, "no training run was asked for since the server started");
 }
@@ -238,7 +253,7 @@ void rv_deep_runner_close(struct rv_deep_runner *runner)
     pthread_mutex_lock(&runner->lock);
     runner->is_closing = true;
     if (runner->now)
-        atomic_store(&runner->now->is_unwanted, true);
+        runner->now->is_unwanted = true;
     has_thread = runner->has_thread;
     pthread_mutex_unlock(&runner->lock);
     if (has_thread)
