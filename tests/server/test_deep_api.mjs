@@ -22,7 +22,10 @@ before(async () => {
     bert = key("--tenant", "bert");
     server = await Server.start(args, { folder });
 });
-after(() => rmSync(folder, { recursive: true, force: true }));
+after(() => {
+    server.child.kill("SIGKILL"); // where a case failed and left it
+    rmSync(folder, { recursive: true, force: true });
+});
 
 const ask = (who, text = prompt) => server.client(who).completions.create({ model: "text", prompt: text, max_tokens: 24, temperature: 0, repetition_penalty: 1, logprobs: 5 });
 const begin = (who, body = {}) => server.client(who).post("/learning/deep", { body });
@@ -67,7 +70,7 @@ describe("a training run", () => {
         assert.match((await failure(begin(bert), 429)).message, /another training run/);
         await failure(begin(anna), 429);
         await failure(stop(bert), 404);
-        assert.equal(bits(await ask(bert)), bits(other)); // answers go on
+        assert.equal((await ask(bert)).choices[0].text, other.choices[0].text); // answers go on, in batches of another shape
         await stop(anna);
         assert.equal((await ended(anna)).status, "stopped");
         assert.equal((await stop(anna)).status, "stopped"); // once more changes nothing
