@@ -584,6 +584,14 @@ if (!realUrl) {
             assert.equal(await page.locator("#learned-events .words *").count(), 0);
         });
 
+        test("what a training run came to is told in words", async () => {
+            stub.addEvent({ kind: "deep", reason: '{"held_out_before":3.12,"held_out_after":2.2,"forgetting":0.012,"votes":1,"corrections":5,"pairs":0,"steps":40}' });
+            stub.addEvent({ kind: "deep", reason: "{not JSON" });
+            await openPanel();
+            assert.match(await events().nth(1).textContent(), /^Trained1.*on 1 vote, 5 corrections: held-out feedback 3\.1 → 2\.2 nats a token, forgotten 1\.2 %/);
+            assert.match(await events().nth(0).textContent(), /\{not JSON/);
+        });
+
         test("a server without a log has no timeline, and trouble is told", async () => {
             stub.behaviour.keepsLog = false;
             await openPanel();

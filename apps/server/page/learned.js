@@ -26,6 +26,19 @@ const iconOf = ({ kind, score }) => ICONS[kind] ?? (score >= 0.5 ? "good" : "bad
 
 const isFeedback = ({ kind }) => kind === "vote" || kind === "correction" || kind === "pair";
 
+/* What a training run came to, which the log has as JSON; any other reason as it is. */
+export function reasonOf({ kind, reason }) {
+    if (kind !== "deep" || !reason) return reason;
+    try {
+        const { held_out_before: from, held_out_after: to, forgetting, votes, corrections, pairs } = JSON.parse(reason);
+        const count = (n, word) => (n ? `${n.toLocaleString()} ${word}${n === 1 ? "" : "s"}` : null);
+        const said = [count(votes, "vote"), count(corrections, "correction"), count(pairs, "pair")].filter(Boolean).join(", ");
+        return `on ${said}: held-out feedback ${short(from)} → ${short(to)} nats a token, forgotten ${short(100 * forgetting)} %`;
+    } catch {
+        return reason;
+    }
+}
+
 const time = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 /* Marks what a later way back has undone. `events` newest first. */
@@ -213,7 +226,7 @@ export class LearnedPanel {
                     event.undone ? el("span", { class: "chip", text: "undone" }) : null,
                 ),
                 el("p", { class: "when", text: this.numbers(event) }),
-                event.reason ? el("p", { class: "when", text: event.reason }) : null,
+                event.reason ? el("p", { class: "when", text: reasonOf(event) }) : null,
                 words ? el("p", { class: "words", text: words, title: words }) : null,
                 this.tools(event, isNow),
             ),
