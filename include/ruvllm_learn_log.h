@@ -17,7 +17,7 @@ typedef enum ruvllm_learned_kind {
     RUVLLM_LEARNED_CORRECTION,
     RUVLLM_LEARNED_PAIR,
     RUVLLM_LEARNED_TICK,     // of the background, between feedback
-    RUVLLM_LEARNED_GATE,     // what was learned was weighed, and kept or not
+    RUVLLM_LEARNED_GATE,     // a tick was left out (generation -1), or votes became all alike and were gone back from
     RUVLLM_LEARNED_ROLLBACK, // somebody went back to a generation
     RUVLLM_LEARNED_DEEP      // a training run
 } ruvllm_learned_kind;

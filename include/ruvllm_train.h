@@ -39,7 +39,10 @@ struct ruvllm_train_progress {
     double held_out_before;
 };
 
-/* After each step; false stops the run. */
+/*
+ * After each step; false stops the run. A run on a tenant's feedback also calls it before the first one (step and
+ * n_steps 0, the loss NaN), while the model writes texts of its own.
+ */
 typedef bool (*ruvllm_train_progress_fn)(void *user, const struct ruvllm_train_progress *progress);
 
 typedef enum ruvllm_train_schedule {

@@ -238,11 +238,12 @@ ruvllm_status rv_chat_learn_correct(struct rv_chat_learn *learn, const char *tex
 /* With a log just that is forgotten; without, what answered before it comes back. */
 ruvllm_status rv_chat_learn_undo(struct rv_chat_learn *learn, struct ruvllm_error *err)
 {
-    const struct said *last = &learn->said[learn->n_said - 1];
+    const struct said *last;
     ruvllm_status rc;
 
     if (learn->n_said == 0)
         return rv_fail(err, RUVLLM_INVALID, "nothing was said in this chat that could be taken back");
+    last = &learn->said[learn->n_said - 1];
     if (last->sequence)
         rc = ruvllm_engine_learn_forget(learn->engine, TENANT, last->sequence, NULL, err);
     else
@@ -256,7 +257,7 @@ ruvllm_status rv_chat_learn_undo(struct rv_chat_learn *learn, struct ruvllm_erro
 
 static bool print_event(void *user, const struct ruvllm_learned_event *event)
 {
-    bool is_vote = event->kind == RUVLLM_LEARNED_VOTE;
+    bool is_vote = event->kind == RUVLLM_LEARNED_VOTE, is_gate = event->kind == RUVLLM_LEARNED_GATE;
     char date[32];
 
     (void)user;
@@ -267,8 +268,8 @@ static bool print_event(void *user, const struct ruvllm_learned_event *event)
         printf("    -  ");
     if (event->is_forgotten)
         printf("forgotten\n");
-    else if (event->kind == RUVLLM_LEARNED_ROLLBACK)
-        printf("back to %lld\n", (long long)event->about);
+    else if (event->kind == RUVLLM_LEARNED_ROLLBACK || (is_gate && event->generation >= 0))
+        printf("back to %lld%s\n", (long long)event->about, is_gate ? ": votes became all alike" : "");
     else if (isfinite(event->kl))
         printf("%-10s  gained %.3g, moved %.3g\n",
                !is_vote            ? ruvllm_learned_kind_name(event->kind)

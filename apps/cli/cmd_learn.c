@@ -261,6 +261,10 @@ static bool on_progress(void *user, const struct ruvllm_train_progress *p)
     double seconds = (double)(rv_clock_us() - l->start_us) / 1e6;
     char note[128];
 
+    if (p->n_steps == 0) { // nothing to measure yet
+        rv_progress_show(&l->progress, 0, "the model writes what it would say anyway");
+        return !rv_interrupt_seen();
+    }
     if (!isnan(p->held_out)) {
         rv_progress_clear(&l->progress);
         tell_epoch(l, p);
@@ -547,7 +551,8 @@ const struct rv_command rv_cmd_learn = {
         "With --tenant the examples are what that tenant has said in a server's store: votes, corrections and pairs. "
         "Beside them texts of the model's own are held on to. What was learned then answers the tenant, as a "
         "generation that can be gone back from, if it predicts held-out feedback better and forgets no more than "
-        "allowed. The server must not be running meanwhile.",
+        "allowed. No server may be running on that store meanwhile; one that runs is asked with POST /v1/learning/deep "
+        "instead.",
     .examples = "ruvllm learn run model.gguf examples.jsonl -o adapter.gguf\n"
                 "    the defaults: rank 8 on all projections, three epochs\n"
                 "ruvllm learn run model.gguf examples.jsonl -o adapter.gguf --anchors usual.jsonl --kl 1\n"

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS_SHOWN = 60 }; // bytes
+enum { WORDS_SHOWN = 60, SUM_BYTES = 96 }; // bytes
 
 struct opened {
     ruvllm_store *store;
@@ -146,7 +146,8 @@ static int tell_status(const struct rv_learn_store *what, const struct ruvllm_le
     if (!what->json) {
         printf("tenant       %s\n", what->tenant);
         printf("generation   %lld\n", (long long)info->generation);
-        printf("can go back  %lld, and 0: the model as it came\n", (long long)info->oldest_generation);
+        printf("can go back  to %lld and every one since, and to 0: the model as it came\n",
+               (long long)info->oldest_generation);
         printf("votes        %lld, %.2f on average\n", (long long)info->n_votes, info->mean_score);
         printf("lessons      %lld, %lld states remembered\n", (long long)info->n_lessons, (long long)info->n_keys);
         printf("moved        %.4f nats a token, of all steps\n", info->spent_kl);
@@ -235,17 +236,44 @@ static void add_event(struct list *list, const struct ruvllm_learned_event *e)
     add_text(list->doc, o, "reason", e->reason);
 }
 
-/* What an event was about, in one line. */
-static const char *words_of(const struct ruvllm_learned_event *e)
+/* What a training run came to, which the log has as JSON; false: it is none. */
+static bool sum_up_run(const char *metrics, char out[SUM_BYTES])
 {
+    yyjson_doc *doc = yyjson_read(metrics, strlen(metrics), 0);
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    yyjson_val *before = yyjson_obj_get(root, "held_out_before"), *after = yyjson_obj_get(root, "held_out_after");
+    yyjson_val *forgetting = yyjson_obj_get(root, "forgetting");
+    bool is_one = yyjson_is_num(before) && yyjson_is_num(after) && yyjson_is_num(forgetting);
+
+    if (is_one)
+        snprintf(out, SUM_BYTES, "held out %.4f -> %.4f; forgotten %+.2f %%", yyjson_get_num(before),
+                 yyjson_get_num(after), 100 * yyjson_get_num(forgetting));
+    yyjson_doc_free(doc);
+    return is_one;
+}
+
+/* What an event was about, in one line; `sum` is room for it. */
+static const char *words_of(const struct ruvllm_learned_event *e, char sum[SUM_BYTES])
+{
+    snprintf(sum, SUM_BYTES, "back to %lld", (long long)e->about);
+    if (e->kind == RUVLLM_LEARNED_ROLLBACK || (e->kind == RUVLLM_LEARNED_DEEP && sum_up_run(e->reason, sum)))
+        return sum;
     return e->is_forgotten ? "(forgotten)" : *e->correction ? e->correction : *e->reason ? e->reason : e->answer;
+}
+
+static void print_generation(int64_t generation)
+{
+    if (generation >= 0)
+        printf("%10lld  ", (long long)generation);
+    else
+        printf("%10s  ", "-");
 }
 
 static bool on_event(void *user, const struct ruvllm_learned_event *e)
 {
     struct list *list = user;
-    const char *words = words_of(e);
-    char date[32];
+    char date[32], sum[SUM_BYTES];
+    const char *words = words_of(e, sum);
 
     if (list->doc) {
         add_event(list, e);
@@ -253,8 +281,9 @@ static bool on_event(void *user, const struct ruvllm_learned_event *e)
         if (list->n == 0)
             printf("%s%-16s  %10s  %-10s  %6s  %s%s\n", rv_output_style(stdout, RV_STYLE_BOLD), "TIME (UTC)",
                    "GENERATION", "KIND", "SCORE", "WORDS", rv_output_style(stdout, RV_STYLE_RESET));
-        printf("%-16s  %10lld  %-10s  ", rv_store_options_date(e->time_us / 1000000, date), (long long)e->generation,
-               ruvllm_learned_kind_name(e->kind));
+        printf("%-16s  ", rv_store_options_date(e->time_us / 1000000, date));
+        print_generation(e->generation);
+        printf("%-10s  ", ruvllm_learned_kind_name(e->kind));
         if (e->kind == RUVLLM_LEARNED_VOTE)
             printf("%6.2f  ", e->score);
         else

@@ -274,7 +274,7 @@ void rv_call_fail(struct rv_call *call, const struct rv_api_error *err)
     call->reply_status = err->http_status;
     call->reply_type = "application/json";
     call->result = RV_CALL_REPLY;
-    if ((err->http_status == 429 || err->http_status == 503) && call->retry_after == 0)
+    if ((err->http_status == 429 || err->http_status == 503 || err->http_status == 507) && call->retry_after == 0)
         call->retry_after = 1;
 }
 

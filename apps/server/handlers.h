@@ -1,7 +1,7 @@
 /*
  * What answers each route, one file a subject: handle_status.c, handle_generate.c, handle_embeddings.c, handle_text.c,
  * handle_models.c, handle_sessions.c, handle_adapters.c, handle_learning.c, handle_learning_log.c,
- * handle_patterns.c. Who calls them, and what they must leave behind, is in call.h.
+ * handle_patterns.c, handle_deep.c. Who calls them, and what they must leave behind, is in call.h.
  */
 #ifndef RV_SERVER_HANDLERS_H
 #define RV_SERVER_HANDLERS_H
@@ -44,5 +44,8 @@ bool rv_handle_learning_pause(struct rv_call *call);
 bool rv_handle_learning_resume(struct rv_call *call);
 bool rv_handle_learning_forget(struct rv_call *call);
 bool rv_handle_learning_export(struct rv_call *call);
+bool rv_handle_deep(struct rv_call *call);
+bool rv_handle_deep_begin(struct rv_call *call);
+bool rv_handle_deep_stop(struct rv_call *call);
 
 #endif

@@ -49,6 +49,9 @@ static const struct rv_route routes[] = {
     {.method = RV_HTTP_POST, .pattern = "/v1/learning/pause", .work = rv_handle_learning_pause, .is_vote = true},
     {.method = RV_HTTP_POST, .pattern = "/v1/learning/resume", .work = rv_handle_learning_resume, .is_vote = true},
     {.method = RV_HTTP_POST, .pattern = "/v1/learning/forget", .work = rv_handle_learning_forget, .is_vote = true},
+    {.method = RV_HTTP_GET, .pattern = "/v1/learning/deep", .work = rv_handle_deep, .is_vote = true},
+    {.method = RV_HTTP_POST, .pattern = "/v1/learning/deep", .work = rv_handle_deep_begin, .is_vote = true},
+    {.method = RV_HTTP_DELETE, .pattern = "/v1/learning/deep", .work = rv_handle_deep_stop, .is_vote = true},
     {.method = RV_HTTP_GET, .pattern = "/v1/learning/export", .work = rv_handle_learning_export, .is_slow = true},
 };
 

@@ -1,8 +1,8 @@
 /*
  * Opens the parts in the order they need each other, runs, and closes them in the order that keeps every pointer good:
  *
- *     http has returned -> loader stops, waiters go to the workers -> workers end -> calls let go of engines ->
- *     engines close (no more posts) -> slots and http are freed
+ *     http has returned -> loader stops, waiters go to the workers -> workers end -> a training run ends -> calls let
+ *     go of engines -> engines close (no more posts) -> slots and http are freed
  *
  * Threads: the caller's becomes the I/O thread. Signals are blocked in every thread and read by one of their own.
  */
@@ -13,6 +13,7 @@
 #include "ruvllm_learn.h"
 #include "server/adapter_folder.h"
 #include "server/call.h"
+#include "server/deep_runner.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
 #include "server/model_list.h"
@@ -423,6 +424,8 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = rv_response_index_new(&s->responses, MAX_RESPONSES, err);
     if (!rc)
         rc = open_models(r, err);
+    if (!rc && r->config->learns)
+        rc = rv_deep_runner_open(&s->deep, s->models, s->log, err);
     if (!rc)
         rc = rv_metrics_init(&s->metrics, rv_model_set_count(s->models), rv_route_table_count(), err);
     if (!rc)
@@ -444,6 +447,7 @@ static void close_all(struct running *r)
     rv_worker_pool_close(s->quick);
     rv_worker_pool_close(s->slow);
     rv_worker_pool_close(s->voters);
+    rv_deep_runner_close(s->deep);
     rv_call_free_all(s, false);
     rv_model_set_close(s->models);
     rv_call_free_all(s, true);

@@ -35,7 +35,6 @@ struct deep_run {
     const char *tenant;
     const struct ruvllm_deep_params *params;
     struct ruvllm_deep_report *report;
-    struct ruvllm_error *err;
     struct rv_learner *learner;
     struct rv_deep_events events;
     struct rv_own_texts own;
@@ -44,10 +43,23 @@ struct deep_run {
     struct rv_deep_variants all;   // those and other ways to ask
     struct rv_deep_content before; // what the last run has left; rank 0: nothing to go on from
     struct rv_train_run train;
-    ruvllm_status rc; // for who ran it on a thread of its own
+    struct rv_learner_deepening by; // what came of it; no content: nothing
+    ruvllm_status rc;               // of training on a thread of its own, as the next
+    struct ruvllm_error *err;
 };
 
 /* ---- what is learned from ------------------------------------------------------------------- */
+
+/* Before the first step, while the model writes: whether anybody wants the run to stop. */
+static bool goes_on(void *user)
+{
+    const struct deep_run *r = user;
+    const struct ruvllm_train_params *p = r->params->train;
+    const struct ruvllm_train_progress told = {
+        .struct_size = sizeof(told), .n_epochs = p->n_epochs, .loss = NAN, .held_out = NAN, .held_out_before = NAN};
+
+    return !p->on_progress || p->on_progress(p->user, &told);
+}
 
 static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
 {
@@ -58,6 +70,7 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
                                            .n_vocab = r->engine->model->hparams.n_vocab,
                                            .n_dims = r->engine->model->hparams.n_embd,
                                            .max_tokens = r->params->train->max_tokens};
+    struct ruvllm_error trouble;
     ruvllm_status rc;
 
     if (!c->store)
@@ -75,7 +88,10 @@ static ruvllm_status read_events(struct deep_run *r, struct ruvllm_error *err)
                             "there is too little to learn from: %zu votes, corrections and pairs that say something, "
                             "and %d are needed",
                             r->events.n, LEAST_EVENTS);
-    return rv_own_texts_get(&r->own, r->engine, c->store, c->model, err);
+    rc = rv_own_texts_get(&r->own, r->engine, c->store, c->model, goes_on, r, &trouble);
+    if (rc && rc != RUVLLM_CANCELLED && err) // a run that is stopped has not failed
+        *err = trouble;
+    return rc;
 }
 
 /* Events, and the own texts as anchors: every fourth of them guards, up to a number; of the others some an epoch. */
@@ -197,48 +213,50 @@ static void write_metrics(const struct deep_run *r, char out[512])
         (long long)d->n_corrections, (long long)d->n_pairs, d->train.n_steps);
 }
 
-static ruvllm_status publish(struct deep_run *r, struct ruvllm_error *err)
+/* What the run has come to, as bytes. */
+static ruvllm_status write_result(struct deep_run *r, struct ruvllm_error *err)
 {
     const struct rv_deep_config *c = &r->train.config;
     struct rv_deep_content content = {.rank = c->rank,
                                       .alpha = c->alpha,
                                       .parts = c->parts,
                                       .trainable = *rv_deep_trainable(r->train.deep)}; // borrowed from the run
-    struct rv_learner_deepening by = {.applied_seq = r->events.last_seq};
-    struct rv_learner_result result;
-    char metrics[512];
     ruvllm_status rc = measure_fisher(r, &content, err);
 
-    write_metrics(r, metrics);
-    by.metrics = metrics;
     if (!rc)
-        rc = rv_deep_content_write(&content, &by.content, err);
+        rc = rv_deep_content_write(&content, &r->by.content, err);
     if (!rc)
-        rc = rv_deep_distil_names(&by.distilled, c, &content.trainable, &r->events, err);
-    if (!rc)
-        rc = rv_learner_deepen(r->learner, r->tenant, &by, &result, err);
-    if (!rc) {
-        r->report->n_distilled = (int64_t)(by.distilled.len / sizeof(uint64_t));
-        r->report->train.was_written = true;
-        r->report->generation = result.generation;
-        r->report->sequence = result.seq;
-    }
+        rc = rv_deep_distil_names(&r->by.distilled, c, &content.trainable, &r->events, err);
     rv_free(content.fisher);
-    rv_free((char *)(uintptr_t)by.content.data);
-    rv_free((char *)(uintptr_t)by.distilled.data);
     return rc;
+}
+
+static ruvllm_status publish(struct deep_run *r, struct ruvllm_error *err)
+{
+    struct rv_learner_result result;
+    char metrics[512];
+    ruvllm_status rc;
+
+    write_metrics(r, metrics);
+    r->by.metrics = metrics;
+    r->by.applied_seq = r->events.last_seq;
+    rc = rv_learner_deepen(r->learner, r->tenant, &r->by, &result, err);
+    if (rc)
+        return rc;
+    r->report->n_distilled = (int64_t)(r->by.distilled.len / sizeof(uint64_t));
+    r->report->train.was_written = true;
+    r->report->generation = result.generation;
+    r->report->sequence = result.seq;
+    return RUVLLM_OK;
 }
 
 static ruvllm_status train(struct deep_run *r, struct ruvllm_error *err)
 {
     struct rv_deep_config *c = &r->train.config;
     struct rv_deep_result result = {0};
-    ruvllm_status rc = go_on(r, err);
+    ruvllm_status rc =
+        rv_team_open(&c->team, rv_train_run_n_threads(r->params->train->n_threads), r->params->is_idle, err);
 
-    if (rc)
-        return rc;
-    c->max_guard_kl = (float)((double)r->params->max_forgetting * r->own.nll);
-    rc = rv_team_open(&c->team, rv_train_run_n_threads(r->params->train->n_threads), r->params->is_idle, err);
     if (rc)
         return rc;
     rc = add_variants(r, err);
@@ -247,52 +265,70 @@ static ruvllm_status train(struct deep_run *r, struct ruvllm_error *err)
     if (!rc)
         fill_report(r, &result);
     if (!rc && !result.was_stopped && result.best_epoch >= 0)
-        rc = publish(r, err);
-    if (!rc && !result.was_stopped)
-        rv_train_run_finish(&r->train);
+        rc = write_result(r, err);
     rv_deep_close(r->train.deep);
     rv_team_close(c->team);
     return rc;
 }
 
-static void *run_all(void *user)
+static void *train_aside(void *user)
 {
     struct deep_run *r = user;
 
 #ifdef SCHED_IDLE
-    if (r->params->is_idle)
-        /* Without it the work is done all the same, only less politely. */
-        (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0});
+    /* Without it the work is done all the same, only less politely. */
+    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0});
 #endif
-    r->rc = read_events(r, r->err);
-    if (!r->rc)
-        r->rc = list_samples(r, r->err);
-    if (!r->rc)
-        r->rc = train(r, r->err);
+    r->rc = train(r, r->err);
     return NULL;
 }
 
-/* On a thread of its own, because priority once given up does not come back. */
-static ruvllm_status run_idle(struct deep_run *r, struct ruvllm_error *err)
+/*
+ * On a thread of its own, because priority once given up does not come back. It computes and does nothing else: who
+ * would wait for a lock of its, a tenant's or the store's, would wait until the machine has nothing to do.
+ */
+static ruvllm_status train_idle(struct deep_run *r, struct ruvllm_error *err)
 {
     pthread_t thread;
-    int rc = pthread_create(&thread, NULL, run_all, r);
+    int rc;
 
+    r->err = err;
+    rc = pthread_create(&thread, NULL, train_aside, r);
     if (rc)
         return rv_fail_errno(err, rc, "cannot start a thread for training");
     pthread_join(thread, NULL);
     return r->rc;
 }
 
+static ruvllm_status run_all(struct deep_run *r, struct ruvllm_error *err)
+{
+    ruvllm_status rc = read_events(r, err);
+
+    if (rc == RUVLLM_CANCELLED) {
+        r->report->train.was_stopped = true;
+        return RUVLLM_OK;
+    }
+    if (!rc)
+        rc = list_samples(r, err);
+    if (!rc)
+        rc = go_on(r, err);
+    if (rc)
+        return rc;
+    r->train.config.max_guard_kl = (float)((double)r->params->max_forgetting * r->own.nll);
+    rc = r->params->is_idle ? train_idle(r, err) : train(r, err);
+    if (!rc && r->by.content.len)
+        rc = publish(r, err);
+    if (!rc && !r->report->train.was_stopped)
+        rv_train_run_finish(&r->train);
+    return rc;
+}
+
 ruvllm_status rv_engine_deep_run(struct ruvllm_engine *engine, const char *tenant,
                                  const struct ruvllm_deep_params *params, struct ruvllm_deep_report *report,
                                  struct ruvllm_error *err)
 {
-    struct deep_run r = {.engine = engine,
-                         .tenant = tenant && *tenant ? tenant : "default",
-                         .params = params,
-                         .report = report,
-                         .err = err};
+    struct deep_run r = {
+        .engine = engine, .tenant = tenant && *tenant ? tenant : "default", .params = params, .report = report};
     ruvllm_status rc = rv_engine_learn_get(engine, &r.learner, err);
 
     report->forgetting = NAN;
@@ -307,12 +343,10 @@ ruvllm_status rv_engine_deep_run(struct ruvllm_engine *engine, const char *tenan
     if (!rc && params->train->step_size == 0.0f)
         r.train.config.adamw.step = rv_deep_suited_step(&engine->model->hparams);
     r.train.may_begin_anew = true;
-    if (!rc && params->is_idle) {
-        rc = run_idle(&r, err);
-    } else if (!rc) {
-        (void)run_all(&r);
-        rc = r.rc;
-    }
+    if (!rc)
+        rc = run_all(&r, err);
+    rv_free((char *)(uintptr_t)r.by.content.data);
+    rv_free((char *)(uintptr_t)r.by.distilled.data);
     rv_deep_events_release(&r.events);
     rv_own_texts_release(&r.own);
     rv_deep_content_release(&r.before);

@@ -173,7 +173,8 @@ static int32_t how_many(const struct ruvllm_engine *e)
     return n / AT_ONCE * AT_ONCE;
 }
 
-static ruvllm_status write_all(struct rv_own_texts *out, struct ruvllm_engine *e, struct ruvllm_error *err)
+static ruvllm_status write_all(struct rv_own_texts *out, struct ruvllm_engine *e, rv_own_texts_fn goes_on, void *user,
+                               struct ruvllm_error *err)
 {
     int32_t n = how_many(e);
     ruvllm_status rc = RUVLLM_OK;
@@ -183,7 +184,8 @@ static ruvllm_status write_all(struct rv_own_texts *out, struct ruvllm_engine *e
     if (!out->tokens)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %d texts", n);
     for (int32_t i = 0; i < n && !rc; i += AT_ONCE)
-        rc = write_group(e, 0x7E87 + (uint64_t)i, out, err);
+        rc = goes_on && !goes_on(user) ? rv_fail(err, RUVLLM_CANCELLED, "it was stopped")
+                                       : write_group(e, 0x7E87 + (uint64_t)i, out, err);
     if (!rc && out->n < n / 2)
         rc = rv_fail(err, RUVLLM_INTERNAL, "the model ended %d of %d texts early", n - out->n, n);
     out->nll /= out->n > 0 ? (double)out->n * (out->length - 1) : 1;
@@ -230,7 +232,7 @@ static ruvllm_status save(const struct rv_own_texts *texts, struct ruvllm_store 
 }
 
 ruvllm_status rv_own_texts_get(struct rv_own_texts *out, struct ruvllm_engine *engine, struct ruvllm_store *store,
-                               const char *model, struct ruvllm_error *err)
+                               const char *model, rv_own_texts_fn goes_on, void *user, struct ruvllm_error *err)
 {
     bool found = false;
     ruvllm_status rc;
@@ -239,7 +241,7 @@ ruvllm_status rv_own_texts_get(struct rv_own_texts *out, struct ruvllm_engine *e
     rc = load(out, store, model, engine->model->hparams.n_vocab, &found, err);
     if (rc || found)
         return rc;
-    rc = write_all(out, engine, err);
+    rc = write_all(out, engine, goes_on, user, err);
     if (!rc)
         rc = save(out, store, model, err);
     if (rc)

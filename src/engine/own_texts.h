@@ -15,9 +15,13 @@ struct rv_own_texts {
     double nll;      // mean -log p of a token
 };
 
-/* From the store under the model's name, or written now and put there. Seconds to minutes. */
+/* Asked now and then while they are written; false: CANCELLED, and nothing is kept. */
+typedef bool (*rv_own_texts_fn)(void *user);
+
+/* From the store under the model's name, or written now and put there. Seconds to minutes. `goes_on` may be NULL. */
 RV_CHECKED ruvllm_status rv_own_texts_get(struct rv_own_texts *out, struct ruvllm_engine *engine,
-                                          struct ruvllm_store *store, const char *model, struct ruvllm_error *err);
+                                          struct ruvllm_store *store, const char *model, rv_own_texts_fn goes_on,
+                                          void *user, struct ruvllm_error *err);
 void rv_own_texts_release(struct rv_own_texts *texts);
 
 /* As bytes, and back; *out is the caller's (rv_free). FORMAT for what is none, or of another vocabulary. */

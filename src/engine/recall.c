@@ -100,5 +100,5 @@ ruvllm_status rv_recall_forget(struct ruvllm_engine *engine, const char *tenant,
     struct rv_learner *learner;
     ruvllm_status rc = rv_engine_learn_get(engine, &learner, err);
 
-    return rc ? rc : rv_reasoning_bank_forget(rv_learner_bank(learner), tenant, 0, err);
+    return rc ? rc : rv_reasoning_bank_forget(rv_learner_bank(learner), tenant, 0, 0, err);
 }

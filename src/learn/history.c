@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "learn/tick_event.h"
 #include "store/store_events.h"
 
 #include <math.h>
@@ -78,6 +79,19 @@ static const char *keep_text(struct rv_arena *arena, struct rv_str text)
     return copy;
 }
 
+static bool is_feedback(enum rv_store_event_kind kind)
+{
+    return kind == RV_STORE_EVENT_VOTE || kind == RV_STORE_EVENT_CORRECTION || kind == RV_STORE_EVENT_PAIR;
+}
+
+/* What the gate goes back to is in what it decided; the event itself has the generation that answered then. */
+static int64_t about(const struct rv_store_event *event)
+{
+    int64_t back = event->kind == RV_STORE_EVENT_GATE ? rv_tick_event_goes_back_to(event->result) : -1;
+
+    return back >= 0 ? back : event->generation;
+}
+
 static bool on_event(void *user, const struct rv_store_event *event)
 {
     struct block *b = user;
@@ -90,7 +104,7 @@ static bool on_event(void *user, const struct rv_store_event *event)
         return true;
     *row = (struct rv_history_row){.seq = event->seq,
                                    .time_us = event->time_us,
-                                   .about = event->generation,
+                                   .about = about(event),
                                    .kind = event->kind,
                                    .is_forgotten = event->is_forgotten,
                                    .score = event->score,
@@ -99,6 +113,8 @@ static bool on_event(void *user, const struct rv_store_event *event)
                                    .correction = keep_text(b->arena, event->correction),
                                    .reason = keep_text(b->arena, event->reason)};
     rv_history_take_note(&delta, &row->note);
+    if (!is_feedback(event->kind)) // no answer was judged, so none was moved
+        row->note.advantage = row->note.kl = row->note.gain = (double)NAN;
     b->n++;
     return !b->arena->failed;
 }

@@ -32,7 +32,7 @@ bool rv_history_take_note(struct rv_str *delta, struct rv_history_note *note);
 struct rv_history_row {
     int64_t seq;
     int64_t time_us; // Unix
-    int64_t about;   // the generation that had answered, or that was gone back to
+    int64_t about;   // the generation that had answered, or that was gone back to, also by the gate
     enum rv_store_event_kind kind;
     bool is_forgotten;
     double score;

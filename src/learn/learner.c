@@ -189,6 +189,13 @@ static ruvllm_status make_draft(struct rv_learner *l, struct rv_learner_tenant *
     return rc;
 }
 
+/* An answer that was voted on is a pattern. */
+static void note(const struct rv_learner *l, const struct rv_learner_lesson *lesson, int64_t seq, int64_t time_us)
+{
+    if (lesson->kind == RV_STORE_EVENT_VOTE)
+        rv_reasoning_bank_note(l->bank, lesson->lesson.good, lesson->score, seq, time_us);
+}
+
 /* What the same lesson is known by when it comes again. */
 static uint64_t about(const struct rv_learner_lesson *lesson)
 {
@@ -196,7 +203,10 @@ static uint64_t about(const struct rv_learner_lesson *lesson)
                                                : rv_str_map_hash(0, lesson->tokens.data, lesson->tokens.len);
 }
 
-/* Under the tenant's lock. What could fail does so before the event is in the log, but for memory of keys. */
+/*
+ * Under the tenant's lock, so that who forgets the event finds all that came of it. What could fail does so before the
+ * event is in the log, but for memory of keys.
+ */
 static ruvllm_status teach(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_learner_lesson *lesson,
                            struct rv_learner_result *result, struct ruvllm_error *err)
 {
@@ -218,6 +228,8 @@ static ruvllm_status teach(struct rv_learner *l, struct rv_learner_tenant *t, co
     result->compute_us += rv_clock_us() - start;
     if (!rc && is_next && lesson->kind == RV_STORE_EVENT_VOTE)
         rv_learner_study_vote(l, t, lesson->lesson.good, &d.vote);
+    if (!rc)
+        note(l, lesson, result->seq, d.event.time_us);
     result->generation = t->state->now.generation;
     release_draft(&d);
     return rc;
@@ -235,11 +247,11 @@ ruvllm_status rv_learner_teach(struct rv_learner *learner, const char *tenant, c
     if (t->is_paused)
         rc = rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA,
                           "learning is paused for this tenant: resume it first");
-    else if (!rv_learner_tenant_was_done(t, lesson->kind, about(lesson), lesson->score, result))
+    else if (rv_learner_tenant_was_done(t, lesson->kind, about(lesson), lesson->score, result))
+        note(learner, lesson, result->seq, 0);
+    else
         rc = teach(learner, t, lesson, result, err);
     rv_learner_tenant_leave(learner, t);
-    if (!rc && lesson->kind == RV_STORE_EVENT_VOTE)
-        rv_reasoning_bank_note(learner->bank, lesson->lesson.good, lesson->score, result->seq);
     return rc;
 }
 
@@ -389,6 +401,7 @@ ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_co
         rv_whitening_release(whitening);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the learner");
     }
+    pthread_mutex_init(&l->keep_lock, NULL); // cannot fail with default attributes
     l->config = *config;
     l->whitening = *whitening;
     *whitening = (struct rv_whitening){0};
@@ -423,6 +436,7 @@ void rv_learner_free(struct rv_learner *learner)
     rv_reasoning_bank_free(learner->bank);
     rv_anchors_release(&learner->anchors);
     rv_whitening_release(&learner->whitening);
+    pthread_mutex_destroy(&learner->keep_lock);
     rv_free(learner->model);
     rv_free(learner);
 }

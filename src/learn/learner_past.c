@@ -42,6 +42,7 @@ ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, b
 struct wanted {
     int64_t seq;
     const char *model;
+    int64_t time_us;
     bool found;
     bool is_feedback;
     bool is_forgotten;
@@ -53,6 +54,7 @@ static bool on_wanted(void *user, const struct rv_store_event *event)
 
     if (event->seq == w->seq && strcmp(event->model ? event->model : "", w->model) == 0) {
         w->found = true;
+        w->time_us = event->time_us;
         w->is_feedback = rv_learner_tenant_is_taught_by(event->kind);
         w->is_forgotten = event->is_forgotten;
     }
@@ -79,10 +81,12 @@ static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_ten
         rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
                           "event %lld is no feedback: there is nothing to forget", (long long)seq);
     *has_begun = !rc;
+    if (!rc)
+        rv_learner_tenant_will_forget(l);
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
         rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
     if (!rc)
-        rc = rv_reasoning_bank_forget(l->bank, t->name, seq, err);
+        rc = rv_reasoning_bank_forget(l->bank, t->name, seq, wanted.time_us, err);
     return rc ? rc : rv_store_events_forget(l->config.store, t->name, seq, err);
 }
 

@@ -88,7 +88,8 @@ static void heed_alarm(struct rv_learner *l, struct rv_learner_tenant *t)
 
     if (!rv_flood_rings(&t->state->now.flood, &since))
         return;
-    rc = rv_tick_event_write_gate(RV_TICK_EVENT_PAUSED, &nothing, since, &bytes, &err);
+    rc = rv_tick_event_write_gate(RV_TICK_EVENT_PAUSED, &nothing, rv_tenant_learner_kept_since(t->state, since), &bytes,
+                                  &err);
     if (!rc)
         rc = record(l, t, &event, bytes, &err);
     if (rc) // it rings again with the next vote
@@ -165,13 +166,13 @@ static bool consolidate(struct rv_learner *l, struct rv_learner_tenant *t, bool 
 
     if (!study)
         return true;
-    if (!study->is_busy && study->n_new > 0 && !*is_asked) {
+    if (!study->is_busy && study->n_new > 0 && !*is_asked && !t->is_paused) {
         *is_asked = true;
         *n_used = study->n_new;
         study->n_new = RV_BACKGROUND_EVERY;
         ask_for_tick(l, t);
     }
-    return !study->is_busy && (*is_asked || study->n_new == 0);
+    return !study->is_busy && (*is_asked || study->n_new == 0 || t->is_paused);
 }
 
 ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *tenant, int64_t wait_us, int32_t *n_used,

@@ -72,13 +72,29 @@ static void keep(const struct rv_learner *l, struct rv_learner_tenant *t, int64_
         rv_log(RUVLLM_LOG_WARN, "no checkpoint of what was learned for tenant '%s': %.160s", t->name, trouble.message);
 }
 
+/*
+ * It is out of the table already, so somebody else may have read it again and had something of it forgotten: then it
+ * is not kept, because a checkpoint would bring that back.
+ */
 static void let_go(void *user, struct rv_tenant_link *link, bool is_end)
 {
     struct rv_learner_tenant *t = (struct rv_learner_tenant *)link;
+    struct rv_learner *l = user;
 
-    if (!is_end)
-        keep(user, t, IDLE_EVENTS);
+    if (!is_end) {
+        pthread_mutex_lock(&l->keep_lock);
+        if (t->n_forgotten == l->n_forgotten)
+            keep(l, t, IDLE_EVENTS);
+        pthread_mutex_unlock(&l->keep_lock);
+    }
     free_tenant(t);
+}
+
+void rv_learner_tenant_will_forget(struct rv_learner *learner)
+{
+    pthread_mutex_lock(&learner->keep_lock);
+    learner->n_forgotten++;
+    pthread_mutex_unlock(&learner->keep_lock);
 }
 
 /*
@@ -119,6 +135,7 @@ void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenan
 {
     uint64_t n_bytes = bytes_of(tenant);
 
+    tenant->n_forgotten = learner->n_forgotten; // of this tenant's nothing is forgotten while its lock is held
     pthread_mutex_unlock(&tenant->lock);
     rv_tenant_table_leave(learner->tenants, &tenant->link, n_bytes);
 }
@@ -475,6 +492,12 @@ static bool leaves_doubt(ruvllm_status rc)
     return rc != RUVLLM_NO_SPACE && rc != RUVLLM_BUSY && rc != RUVLLM_INVALID && rc != RUVLLM_TOO_LARGE;
 }
 
+/* Somebody may wish for it again. What is computed is computed anew, and must not take the place of a wish in doubt. */
+static bool is_wish(enum rv_store_event_kind kind)
+{
+    return rv_learner_tenant_is_taught_by(kind) || kind == RV_STORE_EVENT_ROLLBACK;
+}
+
 ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                        struct rv_store_event *event, uint64_t about, bool *is_next,
                                        struct rv_learner_result *result, struct ruvllm_error *err)
@@ -486,14 +509,14 @@ ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_lea
     ruvllm_status rc = append(l, t, event, result, err);
 
     *is_next = !rc;
-    if (rc && leaves_doubt(rc)) {
+    t->is_behind = t->is_behind || (rc && leaves_doubt(rc));
+    if (rc && leaves_doubt(rc) && is_wish(event->kind)) {
         t->doubt = (struct rv_learner_doubt){.is_on = true,
                                              .until_us = rv_clock_us() + DOUBT_US,
                                              .kind = event->kind,
                                              .about = about,
                                              .score = event->score};
         memcpy(t->doubt.uid, event->uid, sizeof(event->uid));
-        t->is_behind = true;
     }
     if (rc || !l->config.store || event->fate == RV_STORE_EVENT_SPOOLED)
         return rc;

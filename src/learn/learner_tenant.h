@@ -23,6 +23,8 @@ struct rv_learner {
     struct rv_tenant_table *tenants;
     struct rv_anchors anchors;
     struct rv_background *background; // NULL: none
+    pthread_mutex_t keep_lock;        // held while a tenant that goes is kept
+    _Atomic uint64_t n_forgotten;     // times that somebody had something forgotten; changed under keep_lock
     _Atomic double kl_budget;         // nats a token on anchors; 0: no tick has looked at them since the start
 };
 
@@ -49,6 +51,7 @@ struct rv_learner_tenant {
     int64_t seq;                // of the last event that is in it
     int64_t n_spooled;          // events in it beyond that, which have no number yet
     int64_t kept_seq;           // of the last checkpoint
+    uint64_t n_forgotten;       // as the learner's when it was left: nothing of it was forgotten since
     struct rv_learner_doubt doubt;
     struct rv_tenant_learner *state;
 
@@ -94,6 +97,8 @@ bool rv_learner_tenant_was_done(struct rv_learner_tenant *tenant, enum rv_store_
  */
 void rv_learner_tenant_settle(struct rv_learner *learner, struct rv_learner_tenant *tenant, ruvllm_status applied,
                               const struct ruvllm_error *why);
+/* Before anything of any tenant is forgotten in the store: what is in nobody's hands now is not kept as it was. */
+void rv_learner_tenant_will_forget(struct rv_learner *learner);
 /* True for what teaches: votes, corrections, pairs. */
 bool rv_learner_tenant_is_taught_by(enum rv_store_event_kind kind);
 /* Whose deep runs. */

@@ -213,6 +213,18 @@ static void make_way(struct rv_reasoning_bank *b)
     }
 }
 
+/* A tenant that lacks one of its patterns is worth nothing: where there is a store it is read again. */
+static bool take_one(struct rv_reasoning_bank *b, struct tenant *t, const struct entry *e, struct ruvllm_error *err)
+{
+    if (!keep(b, t, &e->pattern, e->embedding, err))
+        return true;
+    if (b->config.store) {
+        b->tenants = t->next; // it was found last, so it is the first
+        free_tenant(t);
+    }
+    return false;
+}
+
 /* Empties the inbox: into memory where the tenant is, and on to the store. */
 static ruvllm_status take_in(struct rv_reasoning_bank *b, struct ruvllm_error *err)
 {
@@ -229,8 +241,8 @@ static ruvllm_status take_in(struct rv_reasoning_bank *b, struct ruvllm_error *e
 
         if (!t && !b->config.store && !rc)
             rc = add_tenant(b, e->tenant, &t, err);
-        if (t && !rc)
-            rc = keep(b, t, &e->pattern, e->embedding, err);
+        if (t && !take_one(b, t, e, rc ? NULL : err))
+            rc = RUVLLM_NO_MEMORY;
         if (b->config.store)
             push(&b->unsaved, e);
         else
@@ -453,8 +465,8 @@ static ruvllm_status begin(struct rv_reasoning_bank *b, const char *name, struct
     return rc;
 }
 
-ruvllm_status rv_reasoning_bank_add(struct rv_reasoning_bank *bank, const char *tenant, const uint16_t *embedding,
-                                    double quality, int64_t seq, struct ruvllm_error *err)
+static ruvllm_status add(struct rv_reasoning_bank *bank, const char *tenant, const uint16_t *embedding, double quality,
+                         int64_t seq, int64_t time_us, struct ruvllm_error *err)
 {
     struct entry *e;
     bool is_much;
@@ -470,7 +482,7 @@ ruvllm_status rv_reasoning_bank_add(struct rv_reasoning_bank *bank, const char *
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a pattern");
     }
     e->pattern = (struct rv_reasoning_pattern){
-        .seq = seq, .time_us = rv_clock_unix_us(), .quality = quality, .verdict = verdict_of(quality)};
+        .seq = seq, .time_us = time_us, .quality = quality, .verdict = verdict_of(quality)};
     memcpy(e->embedding, embedding, bank->n_dims * sizeof(*embedding));
     pthread_mutex_lock(&bank->inbox_lock);
     push(&bank->inbox, e);
@@ -481,6 +493,12 @@ ruvllm_status rv_reasoning_bank_add(struct rv_reasoning_bank *bank, const char *
     if (!is_much || bank->has_writer)
         return RUVLLM_OK;
     return take_in_and_save(bank, err); // nobody else would
+}
+
+ruvllm_status rv_reasoning_bank_add(struct rv_reasoning_bank *bank, const char *tenant, const uint16_t *embedding,
+                                    double quality, int64_t seq, struct ruvllm_error *err)
+{
+    return add(bank, tenant, embedding, quality, seq, rv_clock_unix_us(), err);
 }
 
 bool rv_reasoning_bank_question(const struct rv_reasoning_bank *bank, const struct rv_trace *trace, uint16_t *out)
@@ -496,13 +514,14 @@ bool rv_reasoning_bank_question(const struct rv_reasoning_bank *bank, const stru
     return is_one;
 }
 
-void rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality, int64_t seq)
+void rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality, int64_t seq,
+                            int64_t time_us)
 {
     struct ruvllm_error err = {.message = "its state cannot be read"};
     uint16_t embedding[RV_PATTERN_SCAN_MAX_DIMS];
 
     if (!rv_reasoning_bank_question(bank, trace, embedding) ||
-        rv_reasoning_bank_add(bank, trace->tenant, embedding, quality, seq, &err))
+        add(bank, trace->tenant, embedding, quality, seq, time_us ? time_us : rv_clock_unix_us(), &err))
         rv_log(RUVLLM_LOG_WARN, "a judged answer is not kept as a pattern: %s", err.message);
 }
 
@@ -551,8 +570,13 @@ ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, const char 
     return RUVLLM_OK;
 }
 
+static bool is_of(const struct rv_reasoning_pattern *p, int64_t seq, int64_t time_us)
+{
+    return p->seq == seq || (p->seq == 0 && p->time_us == time_us);
+}
+
 /* A tenant that is taken out of memory is read again when it is asked for; without a store there are no numbers. */
-ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
+ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq, int64_t time_us,
                                        struct ruvllm_error *err)
 {
     const char *name = name_of(tenant);
@@ -565,7 +589,7 @@ ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const cha
     pthread_mutex_lock(&bank->lock);
     rc = take_in(bank, err);
     while ((e = pop(&bank->unsaved)) != NULL) {
-        if (strcmp(e->tenant, name) == 0 && (seq == 0 || e->pattern.seq == seq))
+        if (strcmp(e->tenant, name) == 0 && (seq == 0 || is_of(&e->pattern, seq, time_us)))
             free_entry(e);
         else
             push(&rest, e);
@@ -578,7 +602,7 @@ ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const cha
     }
     pthread_mutex_unlock(&bank->lock);
     if (!rc && bank->config.store)
-        rc = seq ? rv_store_patterns_delete_event(bank->config.store, name, bank->model, seq, NULL, err)
+        rc = seq ? rv_store_patterns_delete_event(bank->config.store, name, bank->model, seq, time_us, NULL, err)
                  : rv_store_patterns_delete(bank->config.store, name, bank->model, 0, NULL, err);
     pthread_mutex_unlock(&bank->save_lock);
     return rc;

@@ -51,8 +51,12 @@ RV_CHECKED ruvllm_status rv_reasoning_bank_add(struct rv_reasoning_bank *bank, c
                                                struct ruvllm_error *err);
 /* What an answer's question looks like: the state before its first token. False when there is none. */
 bool rv_reasoning_bank_question(const struct rv_reasoning_bank *bank, const struct rv_trace *trace, uint16_t *out);
-/* A judged answer by its trace. It was learned from already, so a pattern that cannot be kept is a line in the log. */
-void rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality, int64_t seq);
+/*
+ * A judged answer by its trace. It was learned from already, so a pattern that cannot be kept is a line in the log. An
+ * event that waits for its number (seq 0) is known by its time; time_us 0: now.
+ */
+void rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality, int64_t seq,
+                            int64_t time_us);
 /* The up to `max` patterns of the tenant that are most like it, the best first, at most RV_PATTERN_SCAN_MAX_HITS. */
 RV_CHECKED ruvllm_status rv_reasoning_bank_search(struct rv_reasoning_bank *bank, const char *tenant,
                                                   const uint16_t *embedding, struct rv_reasoning_pattern *out,
@@ -61,9 +65,12 @@ RV_CHECKED ruvllm_status rv_reasoning_bank_search(struct rv_reasoning_bank *bank
 RV_CHECKED ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, const char *tenant,
                                                 struct rv_reasoning_pattern *out, size_t max, size_t *n, size_t *n_all,
                                                 struct ruvllm_error *err);
-/* Removes the pattern of an event, or all patterns of a tenant (seq 0), in memory and in the store. */
+/*
+ * Removes the pattern of an event, or all patterns of a tenant (seq 0), in memory and in the store. `time_us` is the
+ * event's: its pattern may be older than its number.
+ */
 RV_CHECKED ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
-                                                  struct ruvllm_error *err);
+                                                  int64_t time_us, struct ruvllm_error *err);
 /* Writes what waits, now. */
 RV_CHECKED ruvllm_status rv_reasoning_bank_flush(struct rv_reasoning_bank *bank, struct ruvllm_error *err);
 /* Patterns that were given up because the store was away for too long. */

@@ -414,16 +414,20 @@ ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const st
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_tenant_learner_pause(struct rv_tenant_learner *learner, int64_t generation, struct ruvllm_error *err)
+int64_t rv_tenant_learner_kept_since(const struct rv_tenant_learner *learner, int64_t generation)
 {
-    struct rv_tenant_state *s;
-    ruvllm_status rc;
-
     if (generation > 0 && generation <= learner->now.generation - RV_TENANT_LEARNER_SNAPSHOTS)
         generation = learner->now.generation - RV_TENANT_LEARNER_SNAPSHOTS + 1; // none before it is kept
     while (generation < learner->now.generation && !rv_tenant_learner_has(learner, generation))
         generation++;
-    rc = rv_tenant_learner_go_back(learner, generation, err);
+    return generation;
+}
+
+ruvllm_status rv_tenant_learner_pause(struct rv_tenant_learner *learner, int64_t generation, struct ruvllm_error *err)
+{
+    struct rv_tenant_state *s;
+    ruvllm_status rc = rv_tenant_learner_go_back(learner, rv_tenant_learner_kept_since(learner, generation), err);
+
     if (rc)
         return rc;
     s = slot_of(learner, learner->now.generation);

@@ -102,6 +102,8 @@ RV_CHECKED ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *lea
 RV_CHECKED ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const struct rv_head_adapter *made,
                                                 int64_t base, double kl, struct ruvllm_error *err);
 bool rv_tenant_learner_can_tick(const struct rv_tenant_learner *learner, int64_t base);
+/* The generation itself, or the oldest after it that is left. */
+int64_t rv_tenant_learner_kept_since(const struct rv_tenant_learner *learner, int64_t generation);
 /* After an alarm: back to a generation (or to the oldest that is left after it), and votes teach nothing for a while.
  */
 RV_CHECKED ruvllm_status rv_tenant_learner_pause(struct rv_tenant_learner *learner, int64_t generation,

@@ -11,7 +11,8 @@ static const char ADD[] = "INSERT INTO pattern (" COLUMNS ") VALUES ($1, $2, $3,
 static const char READ[] =
     "SELECT row, " COLUMNS " FROM pattern WHERE tenant = $1 AND model = $2 AND row > $3 ORDER BY row LIMIT $4";
 static const char DELETE[] = "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND ($3 = 0 OR row = $3)";
-static const char DELETE_EVENT[] = "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND seq = $3";
+static const char DELETE_EVENT[] =
+    "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND (seq = $3 OR (seq = 0 AND time_us = $4))";
 /* Without that many rows there is no such row, and nothing compares with NULL. */
 static const char KEEP_NEWEST[] =
     "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND row <= (SELECT row FROM pattern WHERE tenant = $1 AND "
@@ -105,9 +106,10 @@ void rv_sql_patterns_page_release(struct rv_sql_patterns_page *page)
     page->n = 0;
 }
 
-/* Runs a statement that takes a tenant, a model and a number. */
+/* Runs a statement that takes a tenant, a model and numbers. */
 static ruvllm_status remove_rows(struct rv_store_db *db, const char *sql, const char *doing, const char *tenant,
-                                 const char *model, int64_t number, uint64_t *n_deleted, struct ruvllm_error *err)
+                                 const char *model, const int64_t *numbers, size_t n_numbers, uint64_t *n_deleted,
+                                 struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
     ruvllm_status rc = rv_sql_statement_begin(&s, db, sql, doing, err);
@@ -117,7 +119,8 @@ static ruvllm_status remove_rows(struct rv_store_db *db, const char *sql, const 
         return rc;
     rv_sql_statement_bind_text(&s, tenant);
     rv_sql_statement_bind_text(&s, model);
-    rv_sql_statement_bind_int(&s, number);
+    for (size_t i = 0; i < n_numbers; i++)
+        rv_sql_statement_bind_int(&s, numbers[i]);
     rc = rv_sql_statement_run(&s, err);
     if (!rc)
         *n_deleted = (uint64_t)db->n_changed;
@@ -127,17 +130,19 @@ static ruvllm_status remove_rows(struct rv_store_db *db, const char *sql, const 
 ruvllm_status rv_sql_patterns_delete(struct rv_store_db *db, const char *tenant, const char *model, int64_t row,
                                      uint64_t *n_deleted, struct ruvllm_error *err)
 {
-    return remove_rows(db, DELETE, "delete patterns", tenant, model, row, n_deleted, err);
+    return remove_rows(db, DELETE, "delete patterns", tenant, model, &row, 1, n_deleted, err);
 }
 
 ruvllm_status rv_sql_patterns_delete_event(struct rv_store_db *db, const char *tenant, const char *model, int64_t seq,
-                                           uint64_t *n_deleted, struct ruvllm_error *err)
+                                           int64_t time_us, uint64_t *n_deleted, struct ruvllm_error *err)
 {
-    return remove_rows(db, DELETE_EVENT, "delete a pattern", tenant, model, seq, n_deleted, err);
+    return remove_rows(db, DELETE_EVENT, "delete a pattern", tenant, model, (const int64_t[]){seq, time_us}, 2,
+                       n_deleted, err);
 }
 
 ruvllm_status rv_sql_patterns_keep_newest(struct rv_store_db *db, const char *tenant, const char *model, size_t n,
                                           uint64_t *n_deleted, struct ruvllm_error *err)
 {
-    return remove_rows(db, KEEP_NEWEST, "remove old patterns", tenant, model, (int64_t)n, n_deleted, err);
+    return remove_rows(db, KEEP_NEWEST, "remove old patterns", tenant, model, &(int64_t){(int64_t)n}, 1, n_deleted,
+                       err);
 }

@@ -22,9 +22,10 @@ void rv_sql_patterns_page_release(struct rv_sql_patterns_page *page);
 /* Removes one, or, for row 0, all of a tenant and model. */
 RV_CHECKED ruvllm_status rv_sql_patterns_delete(struct rv_store_db *db, const char *tenant, const char *model,
                                                 int64_t row, uint64_t *n_deleted, struct ruvllm_error *err);
-/* Removes what came from an event. */
+/* Removes what came from an event: with its number, or with none (0) and its time. */
 RV_CHECKED ruvllm_status rv_sql_patterns_delete_event(struct rv_store_db *db, const char *tenant, const char *model,
-                                                      int64_t seq, uint64_t *n_deleted, struct ruvllm_error *err);
+                                                      int64_t seq, int64_t time_us, uint64_t *n_deleted,
+                                                      struct ruvllm_error *err);
 /* Removes all but the newest `n` of a tenant and model. */
 RV_CHECKED ruvllm_status rv_sql_patterns_keep_newest(struct rv_store_db *db, const char *tenant, const char *model,
                                                      size_t n, uint64_t *n_deleted, struct ruvllm_error *err);

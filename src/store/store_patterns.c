@@ -109,14 +109,15 @@ ruvllm_status rv_store_patterns_delete(struct ruvllm_store *store, const char *t
 }
 
 ruvllm_status rv_store_patterns_delete_event(struct ruvllm_store *store, const char *tenant, const char *model,
-                                             int64_t seq, uint64_t *n_deleted, struct ruvllm_error *err)
+                                             int64_t seq, int64_t time_us, uint64_t *n_deleted,
+                                             struct ruvllm_error *err)
 {
     uint64_t n_gone = 0;
     ruvllm_status rc = check_names(tenant, model, err);
 
     if (rc)
         return rc;
-    rc = rv_sql_patterns_delete_event(rv_store_lock(store), tenant, model ? model : "", seq, &n_gone, err);
+    rc = rv_sql_patterns_delete_event(rv_store_lock(store), tenant, model ? model : "", seq, time_us, &n_gone, err);
     rv_store_unlock(store);
     if (n_deleted)
         *n_deleted = n_gone;

@@ -24,10 +24,12 @@ RV_CHECKED ruvllm_status rv_store_patterns_list(struct ruvllm_store *store, cons
 /* Removes one, or all for row 0. `n_deleted` may be NULL. */
 RV_CHECKED ruvllm_status rv_store_patterns_delete(struct ruvllm_store *store, const char *tenant, const char *model,
                                                   int64_t row, uint64_t *n_deleted, struct ruvllm_error *err);
-/* Removes those that came from an event. `n_deleted` may be NULL. */
+/*
+ * Removes those that came from an event: that have its number, or none (0) and its time. `n_deleted` may be NULL.
+ */
 RV_CHECKED ruvllm_status rv_store_patterns_delete_event(struct ruvllm_store *store, const char *tenant,
-                                                        const char *model, int64_t seq, uint64_t *n_deleted,
-                                                        struct ruvllm_error *err);
+                                                        const char *model, int64_t seq, int64_t time_us,
+                                                        uint64_t *n_deleted, struct ruvllm_error *err);
 /* Removes all but the newest `n`. `n_deleted` may be NULL. */
 RV_CHECKED ruvllm_status rv_store_patterns_keep_newest(struct ruvllm_store *store, const char *tenant,
                                                        const char *model, size_t n, uint64_t *n_deleted,

@@ -140,12 +140,16 @@ class Learn(unittest.TestCase):
         kinds = [event["kind"] for event in events]
         self.assertEqual((kinds[0], kinds.count("correction")), ("deep", 6))
         self.assertIn("held_out_after", events[0]["reason"])
+        shown = run("learn", "history", MINIMIND, "--store", store, "--tenant", "local").stdout.decode()
+        self.assertRegex(shown, r"deep +- +held out \d+\.\d+ -> \d+\.\d+; forgotten ")
         done = run("learn", "export", MINIMIND, "--store", store, "--tenant", "local", "-o", self.out)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         info = run_json("adapter", "info", MINIMIND, self.out, "--json")
         self.assertGreater(info["pairs"], 0)
         back = run_json("learn", "rollback", MINIMIND, str(before["generation"]), *mine)["generation"]
         self.assertEqual((back, run_json("learn", "status", MINIMIND, *mine)["generation"]), (report["generation"] + 1, back))
+        shown = run("learn", "history", MINIMIND, "--store", store, "--tenant", "local", "-n", "1").stdout.decode()
+        self.assertIn("back to %d" % before["generation"], shown)
         done = run("learn", "rollback", MINIMIND, "99", *mine)
         self.assertEqual(done.returncode, 1)
         self.assertIn("99", done.stderr.decode())

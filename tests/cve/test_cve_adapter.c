@@ -19,22 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct paper_model model;
-
-static int setup(void **state)
-{
-    (void)state;
-    paper_model_init(&model, "llama", 1, false);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    paper_model_release(&model);
-    return 0;
-}
-
 /* In memory of exactly its size, counted. */
 static ruvllm_status open_gguf(const char *bytes, size_t len, struct ruvllm_error *err)
 {
@@ -46,7 +30,7 @@ static ruvllm_status open_gguf(const char *bytes, size_t len, struct ruvllm_erro
     assert_non_null(exact);
     memcpy(exact, bytes, len);
     alloc_meter_start();
-    rc = rv_adapter_gguf_open_memory(&file, exact, len, &model.base, err);
+    rc = rv_adapter_gguf_open_memory(&file, exact, len, &paper_llama.base, err);
     used = alloc_meter_stop();
     if (used > 4 * len + (1 << 20))
         fail_msg("%zu bytes were allocated for an adapter of %zu", used, len);
@@ -146,10 +130,10 @@ static char *own_file(size_t *len)
                                    .scale_step = 0.1f,
                                    .differing = true,
                                    .type = GGML_TYPE_F16};
-    struct rv_adapter_file *file = paper_adapter_new(&model, &wanted);
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted);
     const char *path = test_temp_path(".gguf");
 
-    assert_ok(rv_adapter_file_write(file, &model.base, path, RUVLLM_ADAPTER_OWN, err));
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, path, RUVLLM_ADAPTER_OWN, err));
     rv_adapter_file_close(file);
     return test_read_file(path, len);
 }
@@ -192,7 +176,7 @@ static void no_changed_byte_changes_the_adapter_unseen(void **state)
     char *bytes = own_file(&len), hash[RV_SHA256_HEX_LEN + 1];
 
     (void)state;
-    assert_ok(rv_adapter_gguf_open_memory(&file, bytes, len, &model.base, err));
+    assert_ok(rv_adapter_gguf_open_memory(&file, bytes, len, &paper_llama.base, err));
     memcpy(hash, file->hash, sizeof(hash));
     rv_adapter_file_close(file);
     rv_rng_init(&rng, 4);
@@ -201,7 +185,7 @@ static void no_changed_byte_changes_the_adapter_unseen(void **state)
         char old = bytes[at];
 
         bytes[at] = (char)(old ^ (char)(1 << rv_rng_below(&rng, 8)));
-        if (rv_adapter_gguf_open_memory(&file, bytes, len, &model.base, NULL) == RUVLLM_OK) {
+        if (rv_adapter_gguf_open_memory(&file, bytes, len, &paper_llama.base, NULL) == RUVLLM_OK) {
             assert_string_equal(file->hash, hash); // padding, or a key nobody reads
             n_good++;
         }
@@ -227,7 +211,7 @@ static ruvllm_status open_peft(const char *config, const char *header, size_t n_
     memcpy(bytes + 8, header, header_len);
     alloc_meter_start();
     rc = rv_adapter_peft_open_memory(&file, (struct rv_str){config, strlen(config)},
-                                     (struct rv_str){bytes, 8 + header_len + n_data}, &model.base, err);
+                                     (struct rv_str){bytes, 8 + header_len + n_data}, &paper_llama.base, err);
     used = alloc_meter_stop();
     if (used > 64 * (8 + header_len + n_data + strlen(config)) + (1 << 20))
         fail_msg("%zu bytes were allocated for a folder of %zu", used, (size_t)(8 + header_len + n_data));
@@ -289,21 +273,22 @@ static void folders_without_safetensors_are_refused(void **state)
     (void)state;
     (void)snprintf(path, sizeof(path), "%s", test_temp_path(".peft"));
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_NOT_FOUND, fault,
+    assert_fails(rv_adapter_file_open(&file, path, &paper_llama.base, &fault), RUVLLM_NOT_FOUND, fault,
                  "adapter_config.json");
     (void)snprintf(name, sizeof(name), "%s/adapter_config.json", path);
     test_write_file(name, "{}", 2);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_NOT_FOUND, fault,
+    assert_fails(rv_adapter_file_open(&file, path, &paper_llama.base, &fault), RUVLLM_NOT_FOUND, fault,
                  "adapter_model.safetensors");
     (void)snprintf(name, sizeof(name), "%s/adapter_model.bin", path);
     test_write_file(name, "x", 1);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_UNSUPPORTED, fault, "could run code");
+    assert_fails(rv_adapter_file_open(&file, path, &paper_llama.base, &fault), RUVLLM_UNSUPPORTED, fault,
+                 "could run code");
     assert_int_equal(unlink(name), 0);
     (void)snprintf(name, sizeof(name), "%s/adapter_config.json", path);
     assert_int_equal(unlink(name), 0);
     assert_int_equal(rmdir(path), 0);
-    assert_fails(rv_adapter_file_open(&file, path, &model.base, &fault), RUVLLM_NOT_FOUND, fault, path);
-    assert_fails(rv_adapter_file_open(&file, "/dev/null", &model.base, &fault), RUVLLM_INVALID, fault, "regular");
+    assert_fails(rv_adapter_file_open(&file, path, &paper_llama.base, &fault), RUVLLM_NOT_FOUND, fault, path);
+    assert_fails(rv_adapter_file_open(&file, "/dev/null", &paper_llama.base, &fault), RUVLLM_INVALID, fault, "regular");
 }
 
 /* ---- memory that runs out ------------------------------------------------------------------ */
@@ -320,9 +305,9 @@ static void memory_that_runs_out_is_an_error(void **state)
         ruvllm_status rc;
 
         alloc_meter_fail_at(nth);
-        rc = rv_adapter_gguf_open_memory(&file, bytes, len, &model.base, NULL);
+        rc = rv_adapter_gguf_open_memory(&file, bytes, len, &paper_llama.base, NULL);
         if (!rc)
-            rc = rv_adapter_file_adapter(file, &model.base, &adapter, NULL);
+            rc = rv_adapter_file_adapter(file, &paper_llama.base, &adapter, NULL);
         if (!alloc_meter_failed()) {
             assert_int_equal(rc, RUVLLM_OK);
             rv_adapter_unref(adapter);
@@ -352,5 +337,5 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_is_an_error),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, paper_model_setup, paper_model_teardown);
 }

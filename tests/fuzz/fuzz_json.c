@@ -6,6 +6,7 @@
 #include "fuzz_target.h"
 #include "server/api/api_adapter.h"
 #include "server/api/api_json.h"
+#include "server/api/api_deep.h"
 #include "server/api/api_learning.h"
 #include "server/api/api_learning_log.h"
 #include "server/api/api_request.h"
@@ -266,6 +267,7 @@ static void check_feedback(const char *body, size_t len)
         check_refusal(rc, &err);
     else
         RV_ASSERT(feedback.response_id[0] && feedback.score >= 0 && feedback.score <= 1 && feedback.choice >= 0);
+    rv_api_learning_release_feedback(&feedback);
 }
 
 static void check_rollback(const char *body, size_t len)
@@ -304,6 +306,18 @@ static void check_forget(const char *body, size_t len)
         RV_ASSERT(wish.event > 0);
 }
 
+static void check_deep(const char *body, size_t len)
+{
+    struct rv_api_deep_wish wish;
+    struct rv_api_error err;
+    ruvllm_status rc = rv_api_deep_parse(body, len, &wish, &err);
+
+    if (rc)
+        check_refusal(rc, &err);
+    else
+        RV_ASSERT(wish.max_forgetting > 0 && wish.max_forgetting <= 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rv_api_request *request;
@@ -322,6 +336,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (data[0] == 'p' || data[0] == 'f') {
         (data[0] == 'p' ? check_pause : check_forget)((const char *)data + 1, size - 1);
+        return 0;
+    }
+    if (data[0] == 'd') {
+        check_deep((const char *)data + 1, size - 1);
         return 0;
     }
     rc = rv_api_request_parse((enum rv_api_kind)(data[0] % (RV_API_TEMPLATE + 1)), (const char *)data + 1, size - 1,

@@ -58,27 +58,12 @@ void adapter_bed_remove_folder(const char *path)
     assert_int_equal(rmdir(path), 0); // no file is left
 }
 
-/* With layers of one seed and the head of another; 0: none. For rv_adapter_unref. */
 struct rv_adapter *adapter_bed_make(const struct ruvllm_model *model, uint64_t layers_seed, uint64_t head_seed)
 {
-    struct adapter_fixture f = {.hparams = &model->hparams, .manifest = &model->manifest, .strength = STRENGTH};
-    struct rv_adapter *both, *head;
-    size_t bytes;
+    const struct adapter_fixture f = {
+        .hparams = &model->hparams, .manifest = &model->manifest, .rank = 2, .head_rank = 2, .strength = STRENGTH};
 
-    f.seed = layers_seed ? layers_seed : head_seed;
-    f.rank = layers_seed ? 2 : 0;
-    f.head_rank = head_seed ? 2 : 0;
-    both = adapter_fixture_new(&f);
-    if (!layers_seed || !head_seed)
-        return both;
-    f.seed = head_seed;
-    f.rank = 0;
-    head = adapter_fixture_new(&f);
-    bytes = (size_t)head->head.rank * (size_t)head->head.n_in * sizeof(uint16_t);
-    memcpy((void *)(uintptr_t)both->head.a, head->head.a, bytes); // nobody else has it yet
-    memcpy((void *)(uintptr_t)both->head.b, head->head.b, bytes);
-    rv_adapter_unref(head);
-    return both;
+    return adapter_fixture_new_of(&f, layers_seed, head_seed);
 }
 
 int64_t adapter_bed_publish(ruvllm_engine *engine, const char *id, uint64_t layers_seed, uint64_t head_seed)

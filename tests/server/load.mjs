@@ -1,11 +1,12 @@
 // What the load tests share: plain sockets, figures of a process, and the choice between the short form (ctest) and the full one (make server-load).
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 
-import { models, program } from "./server.mjs";
+import { models } from "./server.mjs";
+
+export { createKey } from "./server.mjs";
 
 export const full = process.env.RUVLLM_LOAD === "full";
 // Sanitizers multiply memory and time: there only what is true at any speed is asserted.
@@ -68,12 +69,6 @@ export const descriptors = (pid) => readdirSync(`/proc/${pid}/fd`).length;
 export function cpuSeconds(pid) {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ");
     return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
-export function createKey(store, ...args) {
-    const run = spawnSync(program, ["key", "create", ...args, "--store", store, "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout);
 }
 
 // ---- requests as bytes ----

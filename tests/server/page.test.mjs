@@ -233,6 +233,32 @@ if (!realUrl) {
             assert.equal(await answers().last().locator(".vote-note").textContent(), "Learned: generation 2");
         });
 
+        test("who has said two things takes back one after the other", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            const good = answers().last().getByLabel("Good answer: more like this");
+            const undo = answers().last().getByRole("button", { name: "Undo" });
+            const note = (text) => page.locator(".vote-note", { hasText: text }).waitFor();
+            await good.click();
+            await note("generation 1");
+            await answers().last().getByLabel("Correct this answer").click();
+            await page.fill("textarea.edit", "Good day.");
+            await page.getByRole("button", { name: "Teach this" }).click();
+            await note("generation 2");
+            assert.equal(await good.getAttribute("aria-pressed"), "false");
+            await page.reload();
+            await ready();
+            await undo.click();
+            await note("generation 1");
+            assert.equal(await lastAnswer().textContent(), "The stub says hello.");
+            assert.equal(await good.getAttribute("aria-pressed"), "true");
+            await undo.click();
+            await page.locator(".vote-note:empty").waitFor({ state: "attached" });
+            assert.deepEqual(stub.votes.slice(2), [{ model: "stub-small", event: 2, what: "forget" }, { model: "stub-small", event: 1, what: "forget" }]);
+        });
+
         test("an answer is corrected, shows the better words, and has its own back", async () => {
             stub.reset({ learns: true });
             await page.reload();
@@ -480,6 +506,23 @@ if (!realUrl) {
             assert.equal(await page.locator("#learned-events .undone").count(), 4);
         });
 
+        test("marks what a flood's way back undid, and tells it from a check that changed nothing", async () => {
+            say(1, 0, 1);
+            stub.addEvent({ kind: "gate", about: 1, reason: "votes became all alike: learning pauses" });
+            stub.addEvent({ kind: "gate", generation: null });
+            stub.behaviour.heldBack = 64;
+            await openPanel();
+            assert.match(await page.textContent("#learned-held-back"), /the next 64 teach nothing/);
+            assert.match(await events().nth(0).textContent(), /^Consolidated, and left as it was/);
+            assert.match(await events().nth(1).textContent(), /^Back to generation 14.*all alike/);
+            assert.deepEqual(
+                await events().evaluateAll((list) => list.map((event) => event.classList.contains("undone"))),
+                [false, false, true, true, false],
+            );
+            assert.equal(await page.locator(".chart .way-back").count(), 1);
+            assert.equal(await page.locator(".chart .gain.undone").count(), 2);
+        });
+
         test("forgets one piece of feedback after asking", async () => {
             say(1, 0);
             await openPanel();
@@ -539,6 +582,14 @@ if (!realUrl) {
             await openPanel();
             assert.equal(await page.textContent("#learned-events .words"), "<b>no</b> *stars*");
             assert.equal(await page.locator("#learned-events .words *").count(), 0);
+        });
+
+        test("what a training run came to is told in words", async () => {
+            stub.addEvent({ kind: "deep", reason: '{"held_out_before":3.12,"held_out_after":2.2,"forgetting":0.012,"votes":1,"corrections":5,"pairs":0,"steps":40}' });
+            stub.addEvent({ kind: "deep", reason: "{not JSON" });
+            await openPanel();
+            assert.match(await events().nth(1).textContent(), /^Trained1.*on 1 vote, 5 corrections: held-out feedback 3\.1 → 2\.2 nats a token, forgotten 1\.2 %/);
+            assert.match(await events().nth(0).textContent(), /\{not JSON/);
         });
 
         test("a server without a log has no timeline, and trouble is told", async () => {

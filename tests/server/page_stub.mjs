@@ -151,7 +151,7 @@ class Stub {
         const data = ["stub-small", "stub-large"].map((model) => ({
             ...{ object: "learning", model, learning: this.behaviour.learns, generation: this.events.length },
             ...{ votes: votes.length, mean_score: 0.5, oldest_generation: Math.max(1, this.events.length - 31) },
-            ...{ spent_kl: votes.reduce((sum, { kl }) => sum + kl, 0), paused: this.paused },
+            ...{ spent_kl: votes.reduce((sum, { kl }) => sum + kl, 0), paused: this.paused, votes_held_back: this.behaviour.heldBack ?? 0 },
         }));
         this.json(response, 200, { object: "list", data });
     }

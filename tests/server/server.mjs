@@ -1,5 +1,6 @@
 // Starts the real server for a suite and stops it afterwards. Exit code 77 of a suite: something it needs is not there.
-import { spawn } from "node:child_process";
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,6 +24,23 @@ for (const path of [program, models.chat, models.text, join(modules, "openai")])
     if (!existsSync(path)) skip(`'${path}' is not there; run \`make setup\` and set RUVLLM_TEST_DATA`);
 
 export const { default: OpenAI } = await import(pathToFileURL(join(modules, "openai", "index.mjs")));
+
+// A key in a store, with all that is told of it.
+export function createKey(store, ...args) {
+    const run = spawnSync(program, ["key", "create", ...args, "--store", store, "--json"], { encoding: "utf8" });
+    assert.equal(run.status, 0, run.stderr);
+    return JSON.parse(run.stdout);
+}
+
+// What the client says of a request that has to be refused with this status.
+export async function failure(promise, status) {
+    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
+    assert.ok(error instanceof OpenAI.APIError, String(error));
+    assert.equal(error.status, status, error.message);
+    assert.ok(error.error.message.length > 0 && error.error.type.length > 0);
+    assert.ok("param" in error.error && "code" in error.error);
+    return error.error;
+}
 
 // ---- every reply is held against the API's document ----
 

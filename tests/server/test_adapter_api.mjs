@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
 import { writeLora, writePeft } from "./lora_file.mjs";
-import { eventually, models, OpenAI, program, Server } from "./server.mjs";
+import { createKey, eventually, failure, models, program, Server } from "./server.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-adapters-"));
 const adapters = join(folder, "adapters");
@@ -22,11 +22,7 @@ writeLora(join(adapters, "later", "two.gguf"), models.text, { seed: 11 });
 writeLora(join(folder, "outside.gguf"), models.text, { seed: 12 });
 symlinkSync("../../outside.gguf", join(adapters, "later", "link.gguf"));
 
-function key(...args) {
-    const run = spawnSync(program, ["key", "create", ...args, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout).key;
-}
+const key = (...args) => createKey(join(folder, "store.db"), ...args).key;
 
 let server, acme, other, admin;
 before(async () => {
@@ -47,12 +43,6 @@ const drop = (who, path) => server.fetch(`/v1/adapters/${path}`, { method: "DELE
 const story = (who, more = {}) => server.client(who).completions.create({ model: "text", prompt: "Once upon a time", max_tokens: 16, temperature: 0, ...more });
 const textOf = (reply) => reply.choices[0].text;
 const listed = async (who, path = "/v1/adapters") => (await (await get(who, path)).json()).data;
-async function failure(promise, status) {
-    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
-    assert.ok(error instanceof OpenAI.APIError, String(error));
-    assert.equal(error.status, status, error.message);
-    return error.error;
-}
 
 describe("a request with an adapter", () => {
     it("names it behind the model, gets other words and its generation", async () => {

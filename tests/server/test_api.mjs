@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { models, OpenAI, Server, eventually } from "./server.mjs";
+import { eventually, failure, models, Server } from "./server.mjs";
 
 let server, client;
 const hello = [{ role: "user", content: "Hello, who are you?" }];
@@ -18,17 +18,6 @@ async function collect(stream) {
 const textOf = (chunks, index = 0) =>
     chunks.flatMap((chunk) => chunk.choices).filter((choice) => choice.index === index)
         .map((choice) => choice.delta?.content ?? choice.text ?? "").join("");
-
-// The error of a promise that must fail with this status, as the client gives it.
-async function failure(promise, status) {
-    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
-    assert.ok(error instanceof OpenAI.APIError, String(error));
-    assert.equal(error.status, status, error.message);
-    assert.ok(error.error.message.length > 0);
-    assert.ok(error.error.type.length > 0);
-    assert.ok("param" in error.error && "code" in error.error);
-    return error.error;
-}
 
 before(async () => {
     server = await Server.start([`chat=${models.chat}`, `text=${models.text}`, "--max-sequences", "4", "--max-queue", "8", "--threads", "1"]);

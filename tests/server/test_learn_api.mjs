@@ -7,17 +7,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { eventually, models, OpenAI, program, Server } from "./server.mjs";
+import { createKey, eventually, failure, models, Server } from "./server.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-learn-"));
 const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
 const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
 
-function key(...more) {
-    const run = spawnSync(program, ["key", "create", ...more, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout).key;
-}
+const key = (...more) => createKey(join(folder, "store.db"), ...more).key;
 
 let server, anna, bert, carl, dora, admin;
 before(async () => {
@@ -51,12 +47,6 @@ async function settled(who) {
 // Everything an answer was drawn from, digit by digit.
 const bits = (reply) => JSON.stringify(reply.choices);
 const textOf = (reply) => reply.choices[0].text;
-async function failure(promise, status) {
-    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
-    assert.ok(error instanceof OpenAI.APIError, String(error));
-    assert.equal(error.status, status, error.message);
-    return error.error;
-}
 
 // A server for one case, which ends with it however it goes.
 async function alone(more, options, story) {
@@ -77,7 +67,7 @@ describe("the whole story", () => {
         assert.match(server.said.out, /learns {2}from feedback, kept in the store/);
         assert.equal((await server.client(anna).models.retrieve("text")).learning, true);
         const state = await learned(anna);
-        assert.deepEqual(state, { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false, anchor_kl: 0, kl_budget: null, ticks: 0, consolidation: "ewc_merge" });
+        assert.deepEqual(state, { object: "learning", model: "text", learning: true, generation: 0, votes: 0, mean_score: 0.5, oldest_generation: 0, spent_kl: 0, lessons: 0, keys: 0, paused: false, votes_held_back: 0, anchor_kl: 0, kl_budget: null, ticks: 0, consolidation: "ewc_merge" });
         first = await ask(anna);
         other = await ask(bert);
         assert.equal(first.learned_generation, 0);
@@ -390,6 +380,9 @@ describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounte
         assert.equal(refusals, 12, "the disk was never full");
         const before = await once(), { generation } = await learned(undefined, full);
         for (let i = 0; i < 3; i++) assert.equal((await failure(voteDown(), 507)).code, "insufficient_storage");
+        const refused = await full.post("/v1/feedback", { response_id: reply.id, score: 0 });
+        assert.equal(refused.status, 507);
+        assert.ok(Number(refused.headers.get("retry-after")) >= 1);
         await failure(back({ generation: 0 }), 507);
         assert.equal(bits(await once()), bits(before)); // nothing was learned, everything is answered
         assert.equal((await learned(undefined, full)).generation, generation);

@@ -1,12 +1,11 @@
 // What was learned, over the wire: looked at, paused, forgotten and taken along; by the own tenant and nobody else.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { models, OpenAI, program, Server } from "./server.mjs";
+import { createKey, failure, models, Server } from "./server.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-learn-log-"));
 const adapters = join(folder, "adapters");
@@ -14,11 +13,7 @@ mkdirSync(adapters);
 const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256", "--adapters", adapters];
 const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
 
-function key(...more) {
-    const run = spawnSync(program, ["key", "create", ...more, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout).key;
-}
+const key = (...more) => createKey(join(folder, "store.db"), ...more).key;
 
 let server, anna, bert, admin;
 before(async () => {
@@ -38,12 +33,6 @@ const vote = async (who, score) => post(who, "/feedback", { response_id: (await 
 const history = (who, query = {}) => server.client(who).get("/learning/history", { query });
 const learned = async (who) => (await server.client(who).get("/learning")).data[0];
 const bits = (reply) => JSON.stringify(reply.choices);
-async function failure(promise, status) {
-    const error = await promise.then(() => assert.fail("it was accepted"), (reason) => reason);
-    assert.ok(error instanceof OpenAI.APIError, String(error));
-    assert.equal(error.status, status, error.message);
-    return error.error;
-}
 
 describe("the history", () => {
     it("is empty before the first vote", async () => {

@@ -60,7 +60,7 @@ test('what our functions write fits its schema', () => {
         seen.add(name);
     }
     for (const name of ['ChatCompletion', 'ChatCompletionChunk', 'Completion', 'Response', 'ResponseEvent', 'Embeddings', 'Model',
-        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Feedback', 'Rollback', 'Pattern', 'PatternsDeleted', 'Learning', 'LearningEvent', 'LearningPause', 'LearningForget', 'Error'])
+        'ModelList', 'Tokens', 'Text', 'Prompt', 'SessionDeleted', 'Adapter', 'AdapterDeleted', 'AdapterDiff', 'Feedback', 'Rollback', 'Pattern', 'PatternsDeleted', 'Learning', 'LearningEvent', 'LearningPause', 'LearningForget', 'LearningDeep', 'Error'])
         assert.ok(seen.has(name), name);
 });
 
@@ -92,6 +92,7 @@ const kinds = {
     rollback: ['RollbackRequest', { generation: 0 }],
     pause: ['LearningPauseRequest', {}],
     forget: ['LearningForgetRequest', { event: 1 }],
+    deep: ['LearningDeepRequest', {}],
     template: ['TemplateRequest', { model: 'm', messages: [{ role: 'user', content: 'x' }] }],
 };
 

@@ -1,21 +1,16 @@
 // Judged answers over the wire: they are listed, newest first, to their tenant alone, and can be forgotten.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, it } from "node:test";
 
-import { models, OpenAI, program, Server } from "./server.mjs";
+import { createKey, models, OpenAI, Server } from "./server.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-patterns-"));
 const args = [`text=${models.text}`, "--threads", "1", "--ctx", "256"];
 
-function key(tenant) {
-    const run = spawnSync(program, ["key", "create", "--tenant", tenant, "--store", join(folder, "store.db"), "--json"], { encoding: "utf8" });
-    assert.equal(run.status, 0, run.stderr);
-    return JSON.parse(run.stdout).key;
-}
+const key = (tenant) => createKey(join(folder, "store.db"), "--tenant", tenant).key;
 
 let server, anna, bert;
 before(async () => {

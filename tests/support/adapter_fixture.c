@@ -78,6 +78,29 @@ struct rv_adapter *adapter_fixture_new(const struct adapter_fixture *fixture)
     return adapter;
 }
 
+struct rv_adapter *adapter_fixture_new_of(const struct adapter_fixture *fixture, uint64_t layers_seed,
+                                          uint64_t head_seed)
+{
+    struct adapter_fixture f = *fixture;
+    struct rv_adapter *both, *head;
+    size_t bytes;
+
+    f.seed = layers_seed ? layers_seed : head_seed;
+    f.rank = layers_seed ? f.rank : 0;
+    f.head_rank = head_seed ? f.head_rank : 0;
+    both = adapter_fixture_new(&f);
+    if (!layers_seed || !head_seed)
+        return both;
+    f.seed = head_seed;
+    f.rank = 0;
+    head = adapter_fixture_new(&f);
+    bytes = (size_t)head->head.rank * (size_t)head->head.n_in * sizeof(uint16_t);
+    memcpy((void *)(uintptr_t)both->head.a, head->head.a, bytes); // nobody else has it yet
+    memcpy((void *)(uintptr_t)both->head.b, head->head.b, bytes);
+    rv_adapter_unref(head);
+    return both;
+}
+
 /* ---- merging ------------------------------------------------------------------------------- */
 
 static float *floats_of(const struct rv_gguf_tensor *t)

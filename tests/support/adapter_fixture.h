@@ -16,6 +16,9 @@ struct adapter_fixture {
 
 /* For rv_adapter_unref. Scales are powers of two between 1/2 and 2. */
 struct rv_adapter *adapter_fixture_new(const struct adapter_fixture *fixture);
+/* The same with layers of one seed and the head of another, each of the fixture's rank; 0: without them, or it. */
+struct rv_adapter *adapter_fixture_new_of(const struct adapter_fixture *fixture, uint64_t layers_seed,
+                                          uint64_t head_seed);
 
 /*
  * Writes `model` with all its matrices in F32 and the mix merged into them; NULL: as they are. A change of the head's

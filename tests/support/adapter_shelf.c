@@ -1,5 +1,6 @@
 #include "support/adapter_shelf.h"
 
+#include "engine/adapter_census.h"
 #include "support/adapter_fixture.h"
 #include "support/test.h"
 
@@ -123,25 +124,12 @@ struct rv_adapter *adapter_shelf_make(uint64_t layers_seed, uint64_t head_seed)
     const struct rv_gguf_tensor *layers[N_LAYERS][RV_N_PARTS] = {{NULL}};
     struct rv_manifest manifest = {.layers = layers};
     struct rv_hparams hparams = {.n_layers = N_LAYERS, .n_embd = WIDTH};
-    struct adapter_fixture fixture = {.hparams = &hparams, .manifest = &manifest, .strength = 1};
-    struct rv_adapter *both, *head;
+    const struct adapter_fixture fixture = {
+        .hparams = &hparams, .manifest = &manifest, .rank = 4, .head_rank = 2, .strength = 1};
 
     layers[0][RV_PART_Q] = &matrix;
     layers[1][RV_PART_DOWN] = &matrix;
-    fixture.seed = layers_seed ? layers_seed : head_seed;
-    fixture.rank = layers_seed ? 4 : 0;
-    fixture.head_rank = head_seed ? 2 : 0;
-    both = adapter_fixture_new(&fixture);
-    if (!layers_seed || !head_seed)
-        return both;
-    fixture.seed = head_seed;
-    fixture.rank = 0;
-    head = adapter_fixture_new(&fixture);
-    /* Nobody else has it yet. */
-    memcpy((void *)(uintptr_t)both->head.a, head->head.a, (size_t)head->head.rank * WIDTH * sizeof(uint16_t));
-    memcpy((void *)(uintptr_t)both->head.b, head->head.b, (size_t)head->head.rank * WIDTH * sizeof(uint16_t));
-    rv_adapter_unref(head);
-    return both;
+    return adapter_fixture_new_of(&fixture, layers_seed, head_seed);
 }
 
 int64_t adapter_shelf_publish(struct rv_adapter_registry *registry, const char *id, uint64_t layers_seed,
@@ -177,4 +165,19 @@ struct rv_adapter_registry *adapter_shelf_open(struct adapter_shelf *shelf, int3
 
     assert_ok(rv_adapter_registry_open(&registry, &config, err));
     return registry;
+}
+
+void adapter_shelf_close(struct adapter_shelf *shelf, struct rv_adapter_registry *registry)
+{
+    assert_true(rv_adapter_census_check(registry));
+    rv_adapter_registry_close(registry);
+    adapter_shelf_release(shelf);
+}
+
+struct rv_adapter_registry_stats adapter_shelf_stats(struct rv_adapter_registry *registry)
+{
+    struct rv_adapter_registry_stats stats;
+
+    rv_adapter_registry_stats_get(registry, &stats);
+    return stats;
 }

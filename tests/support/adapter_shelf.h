@@ -39,5 +39,8 @@ int64_t adapter_shelf_publish(struct rv_adapter_registry *registry, const char *
 /* A registry with max_layered places over the shelf; NULL: memory only. */
 struct rv_adapter_registry *adapter_shelf_open(struct adapter_shelf *shelf, int32_t max_layered, uint64_t max_bytes,
                                                int32_t max_generations);
+/* Closes a registry whose numbers add up, and releases the shelf. */
+void adapter_shelf_close(struct adapter_shelf *shelf, struct rv_adapter_registry *registry);
+struct rv_adapter_registry_stats adapter_shelf_stats(struct rv_adapter_registry *registry);
 
 #endif

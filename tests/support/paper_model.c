@@ -124,7 +124,36 @@ void paper_model_release(struct paper_model *m)
     memset(m, 0, sizeof(*m));
 }
 
+struct paper_model paper_llama, paper_phi3, paper_qwen2;
+
+int paper_model_setup(void **state)
+{
+    (void)state;
+    paper_model_init(&paper_llama, "llama", 1, false);
+    paper_model_init(&paper_phi3, "phi3", 2, false);
+    paper_model_init(&paper_qwen2, "qwen2", 3, true);
+    return 0;
+}
+
+int paper_model_teardown(void **state)
+{
+    (void)state;
+    paper_model_release(&paper_llama);
+    paper_model_release(&paper_phi3);
+    paper_model_release(&paper_qwen2);
+    return 0;
+}
+
 /* ---- adapters ------------------------------------------------------------------------------ */
+
+struct rv_adapter_file *paper_adapter_open(const struct paper_model *model, const char *path)
+{
+    struct rv_adapter_file *file = NULL;
+    struct ruvllm_error err = {0};
+
+    must(rv_adapter_file_open(&file, path, &model->base, &err) == RUVLLM_OK, err.message);
+    return file;
+}
 
 static struct rv_adapter_file_matrix random_matrix(struct rv_adapter_file *file, struct rv_rng *rng, size_t n,
                                                    enum ggml_type type)

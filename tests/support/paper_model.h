@@ -31,6 +31,11 @@ struct paper_model {
 void paper_model_init(struct paper_model *model, const char *arch, uint64_t seed, bool tied);
 void paper_model_release(struct paper_model *model);
 
+/* Of each kind one, for a suite: made before its cases and released after them. The third's head is its embedding. */
+extern struct paper_model paper_llama, paper_phi3, paper_qwen2;
+int paper_model_setup(void **state);
+int paper_model_teardown(void **state);
+
 /* What a random adapter consists of. */
 struct paper_adapter {
     uint64_t seed;
@@ -44,6 +49,8 @@ struct paper_adapter {
 
 /* For rv_adapter_file_close. */
 struct rv_adapter_file *paper_adapter_new(const struct paper_model *model, const struct paper_adapter *wanted);
+/* The same of a file, or a folder of PEFT's. */
+struct rv_adapter_file *paper_adapter_open(const struct paper_model *model, const char *path);
 /* scale B A as a full matrix [n_out][n_in], for the caller to free(). */
 double *paper_adapter_change(const struct rv_adapter_file_pair *pair);
 /* The pair of a matrix, or NULL. */

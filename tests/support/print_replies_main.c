@@ -5,6 +5,7 @@
  *     print_replies parse KIND      reads bodies, one a line; prints "ok" or the message of the refusal for each
  */
 #include "server/api/api_adapter.h"
+#include "server/api/api_deep.h"
 #include "server/api/api_learning.h"
 #include "server/api/api_patterns.h"
 #include "server/api/api_learning_log.h"
@@ -231,6 +232,26 @@ static void print_learning_log(struct rv_buf *out)
     print("LearningForget", out);
 }
 
+static void print_deep(struct rv_buf *out)
+{
+    struct ruvllm_train_progress progress = {.loss = (double)NAN, .held_out = (double)NAN, .held_out_before = 2};
+    struct ruvllm_deep_report report = {.generation = 7, .forgetting = 0.01, .train = {.was_written = true}};
+    struct ruvllm_error failure = {.status = RUVLLM_INVALID, .message = "there is too little to learn from"};
+    struct rv_api_deep_run run = {.model = "m", .status = "running", .started = 1700000000, .progress = &progress};
+
+    rv_api_deep_reply(out, &run);
+    print("LearningDeep", out);
+    run.status = "done";
+    run.report = &report;
+    rv_api_deep_reply(out, &run);
+    print("LearningDeep", out);
+    run.status = "failed";
+    run.report = NULL;
+    run.failure = &failure;
+    rv_api_deep_reply(out, &run);
+    print("LearningDeep", out);
+}
+
 static void print_patterns(struct rv_buf *out)
 {
     const struct ruvllm_pattern pattern = {
@@ -251,6 +272,7 @@ static const char *judge(const char *kind, const char *line, size_t len, struct 
     struct rv_api_feedback feedback;
     struct rv_api_rollback rollback;
     struct rv_api_learning_wish wish;
+    struct rv_api_deep_wish deep;
     struct rv_api_request *request;
     size_t i = 0;
     ruvllm_status rc;
@@ -266,6 +288,8 @@ static const char *judge(const char *kind, const char *line, size_t len, struct 
         return rv_api_learning_parse_rollback(line, len, &rollback, err) ? err->message : "ok";
     if (strcmp(kind, "pause") == 0)
         return rv_api_learning_log_parse_pause(line, len, &wish, err) ? err->message : "ok";
+    if (strcmp(kind, "deep") == 0)
+        return rv_api_deep_parse(line, len, &deep, err) ? err->message : "ok";
     if (strcmp(kind, "forget") == 0)
         return rv_api_learning_log_parse_forget(line, len, &wish, err) ? err->message : "ok";
     while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i], kind) != 0)
@@ -306,6 +330,7 @@ int main(int argc, char **argv)
     print_learning(&out);
     print_patterns(&out);
     print_learning_log(&out);
+    print_deep(&out);
     rv_buf_release(&out);
     return 0;
 }

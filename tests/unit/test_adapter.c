@@ -12,22 +12,6 @@
 
 enum { RANK = 2, N_THREADS = 4, N_TURNS = 10000 };
 
-static struct paper_model model;
-
-static int setup(void **state)
-{
-    (void)state;
-    paper_model_init(&model, "llama", 1, false);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    paper_model_release(&model);
-    return 0;
-}
-
 /* Numbers that tell their place, in the same memory for every pair. */
 struct source {
     float a[RANK * PAPER_FF];
@@ -64,8 +48,8 @@ static ruvllm_status make(struct source *s, int32_t rank, enum rv_part part, flo
                           struct rv_adapter **out, struct ruvllm_error *err)
 {
     struct rv_adapter_pair layers[PAPER_LAYERS][RV_N_PARTS] = {0};
-    struct rv_adapter_shape shape = {.hparams = &model.hparams,
-                                     .manifest = &model.manifest,
+    struct rv_adapter_shape shape = {.hparams = &paper_llama.hparams,
+                                     .manifest = &paper_llama.manifest,
                                      .layers = (void *)layers,
                                      .head_rank = head_rank,
                                      .head_scale = 0.5f};
@@ -166,5 +150,5 @@ int main(void)
         cmocka_unit_test(any_thread_may_be_the_last),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, paper_model_setup, paper_model_teardown);
 }

@@ -10,34 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct paper_model llama, phi3, qwen2;
-
-static int setup(void **state)
-{
-    (void)state;
-    paper_model_init(&llama, "llama", 1, false);
-    paper_model_init(&phi3, "phi3", 2, false);
-    paper_model_init(&qwen2, "qwen2", 3, true);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    paper_model_release(&llama);
-    paper_model_release(&phi3);
-    paper_model_release(&qwen2);
-    return 0;
-}
-
-static struct rv_adapter_file *read_back(const struct paper_model *model, const char *path)
-{
-    struct rv_adapter_file *file = NULL;
-
-    assert_ok(rv_adapter_file_open(&file, path, &model->base, err));
-    return file;
-}
-
 static void assert_same_changes(const struct rv_adapter_file *a, const struct rv_adapter_file *b, double tolerance)
 {
     assert_int_equal(a->n_pairs, b->n_pairs);
@@ -68,11 +40,11 @@ static void own_files_keep_everything(void **state)
                                        .scale_step = 0.01f,
                                        .differing = true,
                                        .type = types[i]};
-        struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
+        struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted), *again;
         const char *path = test_temp_path(".gguf");
 
-        assert_ok(rv_adapter_file_write(file, &llama.base, path, RUVLLM_ADAPTER_OWN, err));
-        again = read_back(&llama, path);
+        assert_ok(rv_adapter_file_write(file, &paper_llama.base, path, RUVLLM_ADAPTER_OWN, err));
+        again = paper_adapter_open(&paper_llama, path);
         assert_string_equal(again->hash, file->hash);
         assert_string_equal(again->layers_hash, file->layers_hash);
         assert_int_equal(again->max_rank, 4);
@@ -88,15 +60,15 @@ static void own_files_keep_everything(void **state)
 static void lora_files_read_back_as_they_were(void **state)
 {
     struct paper_adapter wanted = {.seed = 3, .rank = 4, .scale = 2.0f, .type = GGML_TYPE_F16};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted), *again;
     const char *path = test_temp_path(".gguf");
     struct rv_gguf_file *gguf;
     struct rv_str text;
     float alpha = 0;
 
     (void)state;
-    assert_ok(rv_adapter_file_write(file, &llama.base, path, RUVLLM_ADAPTER_GGUF, err));
-    again = read_back(&llama, path);
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, path, RUVLLM_ADAPTER_GGUF, err));
+    again = paper_adapter_open(&paper_llama, path);
     assert_string_equal(again->hash, file->hash);
     assert_ok(rv_gguf_file_open(&gguf, path, err));
     assert_ok(rv_gguf_file_f32(gguf, "adapter.lora.alpha", &alpha, err));
@@ -115,12 +87,12 @@ static void differing_scales_go_into_b(void **state)
 {
     struct paper_adapter wanted = {
         .seed = 4, .rank = 4, .scale = 0.7f, .scale_step = 0.1f, .differing = true, .type = GGML_TYPE_BF16};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted), *again;
     const char *path = test_temp_path(".gguf");
 
     (void)state;
-    assert_ok(rv_adapter_file_write(file, &llama.base, path, RUVLLM_ADAPTER_GGUF, err));
-    again = read_back(&llama, path);
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, path, RUVLLM_ADAPTER_GGUF, err));
+    again = paper_adapter_open(&paper_llama, path);
     assert_same_changes(file, again, 1e-6);
     assert_true(again->pairs[3].scale == 1.0f && again->pairs[3].b.type == GGML_TYPE_F32);
     rv_adapter_file_close(file);
@@ -131,7 +103,7 @@ static void differing_scales_go_into_b(void **state)
 static void the_heads_input_becomes_a_change_of_the_head(void **state)
 {
     struct paper_adapter wanted = {.seed = 5, .rank = 2, .head_rank = 2, .scale = 0.5f, .type = GGML_TYPE_F32};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted), *again;
     const struct rv_adapter_file_pair *pair = paper_adapter_pair(file, -1, RV_PART_ATTN_NORM);
     const char *path = test_temp_path(".gguf");
     const struct rv_gguf_tensor *t;
@@ -140,7 +112,7 @@ static void the_heads_input_becomes_a_change_of_the_head(void **state)
     struct ruvllm_error fault = {0};
 
     (void)state;
-    assert_ok(rv_adapter_file_write(file, &llama.base, path, RUVLLM_ADAPTER_GGUF, err));
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, path, RUVLLM_ADAPTER_GGUF, err));
     assert_ok(rv_gguf_file_open(&gguf, path, err));
     t = rv_gguf_file_tensor_find(gguf, "output.weight.lora_b");
     assert_non_null(t);
@@ -152,16 +124,16 @@ static void the_heads_input_becomes_a_change_of_the_head(void **state)
             double sum = 0;
 
             for (size_t i = 0; i < PAPER_EMBD; i++)
-                sum += (double)llama.head[v * PAPER_EMBD + i] * (double)b[i * 2 + r];
+                sum += (double)paper_llama.head[v * PAPER_EMBD + i] * (double)b[i * 2 + r];
             assert_true(fabs(sum - (double)made[v * 2 + r]) < 1e-6);
         }
     }
     rv_gguf_file_close(gguf);
-    assert_fails(rv_adapter_file_open(&again, path, &llama.base, &fault), RUVLLM_UNSUPPORTED, fault,
+    assert_fails(rv_adapter_file_open(&again, path, &paper_llama.base, &fault), RUVLLM_UNSUPPORTED, fault,
                  "the head's input is");
     rv_adapter_file_close(file);
-    file = paper_adapter_new(&qwen2, &wanted);
-    assert_fails(rv_adapter_file_write(file, &qwen2.base, test_temp_path(".gguf"), RUVLLM_ADAPTER_GGUF, &fault),
+    file = paper_adapter_new(&paper_qwen2, &wanted);
+    assert_fails(rv_adapter_file_write(file, &paper_qwen2.base, test_temp_path(".gguf"), RUVLLM_ADAPTER_GGUF, &fault),
                  RUVLLM_UNSUPPORTED, fault, "head is its embedding");
     rv_adapter_file_close(file);
 }
@@ -171,19 +143,20 @@ static void the_heads_input_becomes_a_change_of_the_head(void **state)
 static void another_base_is_refused(void **state)
 {
     struct paper_adapter wanted = {.seed = 6, .rank = 2, .scale = 1.0f, .type = GGML_TYPE_F32};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted), *again;
     const char *own = test_temp_path(".gguf"), *lora = test_temp_path(".gguf");
     struct paper_model other;
     struct ruvllm_error fault = {0};
 
     (void)state;
     paper_model_init(&other, "llama", 99, false);
-    assert_ok(rv_adapter_file_write(file, &llama.base, own, RUVLLM_ADAPTER_OWN, err));
-    assert_ok(rv_adapter_file_write(file, &llama.base, lora, RUVLLM_ADAPTER_GGUF, err));
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, own, RUVLLM_ADAPTER_OWN, err));
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, lora, RUVLLM_ADAPTER_GGUF, err));
     assert_fails(rv_adapter_file_open(&again, own, &other.base, &fault), RUVLLM_FORMAT, fault, "another base model");
     assert_null(again);
     assert_fails(rv_adapter_file_open(&again, lora, &other.base, &fault), RUVLLM_FORMAT, fault, "weights of the norms");
-    assert_fails(rv_adapter_file_open(&again, own, &qwen2.base, &fault), RUVLLM_FORMAT, fault, "general.architecture");
+    assert_fails(rv_adapter_file_open(&again, own, &paper_qwen2.base, &fault), RUVLLM_FORMAT, fault,
+                 "general.architecture");
     paper_model_release(&other);
     rv_adapter_file_close(file);
 }
@@ -230,7 +203,7 @@ static ruvllm_status open_small(const struct small *s, struct ruvllm_error *err)
     if (s->has_b)
         gguf_writer_tensor(&w, name, GGML_TYPE_F32, 2, (int64_t[]){s->rank_b, s->n_out}, NULL);
     bytes = gguf_writer_finish(&w, &len);
-    rc = rv_adapter_gguf_open_memory(&file, bytes, len, &llama.base, err);
+    rc = rv_adapter_gguf_open_memory(&file, bytes, len, &paper_llama.base, err);
     if (rc)
         assert_null(file);
     else
@@ -278,19 +251,20 @@ static void what_is_no_adapter_of_this_model_is_refused(void **state)
 static void a_changed_bit_in_an_own_file_is_seen(void **state)
 {
     struct paper_adapter wanted = {.seed = 7, .rank = 2, .head_rank = 1, .scale = 1.0f, .type = GGML_TYPE_F16};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted), *again;
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted), *again;
     const char *path = test_temp_path(".gguf");
     struct ruvllm_error fault = {0};
     char *bytes;
     size_t len;
 
     (void)state;
-    assert_ok(rv_adapter_file_write(file, &llama.base, path, RUVLLM_ADAPTER_OWN, err));
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, path, RUVLLM_ADAPTER_OWN, err));
     bytes = test_read_file(path, &len);
-    assert_ok(rv_adapter_gguf_open_memory(&again, bytes, len, &llama.base, err));
+    assert_ok(rv_adapter_gguf_open_memory(&again, bytes, len, &paper_llama.base, err));
     rv_adapter_file_close(again);
     bytes[len - 100] ^= 1;
-    assert_fails(rv_adapter_gguf_open_memory(&again, bytes, len, &llama.base, &fault), RUVLLM_FORMAT, fault, "damaged");
+    assert_fails(rv_adapter_gguf_open_memory(&again, bytes, len, &paper_llama.base, &fault), RUVLLM_FORMAT, fault,
+                 "damaged");
     free(bytes);
     rv_adapter_file_close(file);
 }
@@ -301,21 +275,21 @@ static void memory_and_files_are_the_same_adapter(void **state)
 {
     struct paper_adapter wanted = {
         .seed = 8, .rank = 3, .head_rank = 2, .scale = 0.5f, .scale_step = 0.25f, .type = GGML_TYPE_F16};
-    struct rv_adapter_file *file = paper_adapter_new(&phi3, &wanted), *again;
+    struct rv_adapter_file *file = paper_adapter_new(&paper_phi3, &wanted), *again;
     const struct rv_adapter_file_pair *pair = paper_adapter_pair(file, 1, RV_PART_QKV);
     const uint16_t *b = pair->b.data;
     struct rv_adapter *adapter;
     double norm2 = 0;
 
     (void)state;
-    assert_ok(rv_adapter_file_adapter(file, &phi3.base, &adapter, err));
+    assert_ok(rv_adapter_file_adapter(file, &paper_phi3.base, &adapter, err));
     assert_int_equal(adapter->max_rank, 3);
     assert_int_equal(adapter->layers[1][RV_PART_QKV].n_out, pair->n_out);
     assert_memory_equal(adapter->layers[1][RV_PART_QKV].a, pair->a.data, (size_t)3 * PAPER_EMBD * sizeof(uint16_t));
     assert_int_equal(adapter->layers[1][RV_PART_QKV].b[2 * pair->n_out + 5], b[5 * 3 + 2]);
     assert_int_equal((uintptr_t)adapter->layers[1][RV_PART_QKV].b % 64, 0);
     assert_int_equal(adapter->layers[1][RV_PART_Q].rank, 0);
-    assert_ok(rv_adapter_file_from(&again, adapter, &phi3.base, err));
+    assert_ok(rv_adapter_file_from(&again, adapter, &paper_phi3.base, err));
     assert_string_equal(again->hash, file->hash);
     for (size_t i = 0; i < file->n_pairs; i++) {
         double *change = paper_adapter_change(&file->pairs[i]);
@@ -334,13 +308,13 @@ static void memory_and_files_are_the_same_adapter(void **state)
 static void numbers_too_large_for_16_bits_are_refused(void **state)
 {
     struct paper_adapter wanted = {.seed = 9, .rank = 2, .scale = 1.0f, .type = GGML_TYPE_F32};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted);
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted);
     struct rv_adapter *adapter;
     struct ruvllm_error fault = {0};
 
     (void)state;
     ((float *)(uintptr_t)file->pairs[2].b.data)[1] = 70000.0f;
-    assert_fails(rv_adapter_file_adapter(file, &llama.base, &adapter, &fault), RUVLLM_INVALID, fault, "16 bits");
+    assert_fails(rv_adapter_file_adapter(file, &paper_llama.base, &adapter, &fault), RUVLLM_INVALID, fault, "16 bits");
     assert_null(adapter);
     rv_adapter_file_close(file);
 }
@@ -359,5 +333,5 @@ int main(void)
         cmocka_unit_test(numbers_too_large_for_16_bits_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, paper_model_setup, paper_model_teardown);
 }

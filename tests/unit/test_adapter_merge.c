@@ -12,22 +12,6 @@
 #include <string.h>
 
 static const double TOLERANCE = 1e-5;
-static struct paper_model model;
-
-static int setup(void **state)
-{
-    (void)state;
-    paper_model_init(&model, "llama", 1, false);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    paper_model_release(&model);
-    return 0;
-}
-
 /* Three adapters: all matrices; two of three; the head too. */
 struct inputs {
     struct rv_adapter_file *files[3];
@@ -43,7 +27,7 @@ static struct inputs inputs_new(void)
     struct inputs in;
 
     for (size_t i = 0; i < 3; i++)
-        in.files[i] = paper_adapter_new(&model, &wanted[i]);
+        in.files[i] = paper_adapter_new(&paper_llama, &wanted[i]);
     return in;
 }
 
@@ -58,8 +42,8 @@ static struct rv_adapter_file *merged(const struct inputs *in, size_t n, const s
 {
     struct rv_adapter_file *out;
 
-    assert_ok(
-        rv_adapter_merge(&out, (const struct rv_adapter_file *const *)in->files, n, &model.base, params, error, err));
+    assert_ok(rv_adapter_merge(&out, (const struct rv_adapter_file *const *)in->files, n, &paper_llama.base, params,
+                               error, err));
     return out;
 }
 
@@ -201,7 +185,7 @@ static void no_rank_is_larger_than_the_matrix(void **state)
     for (size_t i = 0; i < 3; i++) {
         rv_adapter_file_close(in.files[i]);
         wanted.seed++;
-        in.files[i] = paper_adapter_new(&model, &wanted);
+        in.files[i] = paper_adapter_new(&paper_llama, &wanted);
     }
     out = merged(&in, 3, &params, &error);
     assert_true(error < 1e-12);
@@ -368,8 +352,8 @@ static void senseless_wishes_are_refused(void **state)
 #define REFUSED(n, text, ...)                                                                                          \
     do {                                                                                                               \
         struct ruvllm_merge_params params = {__VA_ARGS__};                                                             \
-        assert_fails(rv_adapter_merge(&out, (const struct rv_adapter_file *const *)in.files, n, &model.base, &params,  \
-                                      &error, &fault),                                                                 \
+        assert_fails(rv_adapter_merge(&out, (const struct rv_adapter_file *const *)in.files, n, &paper_llama.base,     \
+                                      &params, &error, &fault),                                                        \
                      RUVLLM_INVALID, fault, text);                                                                     \
         assert_null(out);                                                                                              \
     } while (0)
@@ -396,5 +380,5 @@ int main(void)
         cmocka_unit_test(senseless_wishes_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, paper_model_setup, paper_model_teardown);
 }

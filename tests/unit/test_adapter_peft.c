@@ -15,34 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct paper_model llama, phi3, qwen2;
-
-static int setup(void **state)
-{
-    (void)state;
-    paper_model_init(&llama, "llama", 1, false);
-    paper_model_init(&phi3, "phi3", 2, false);
-    paper_model_init(&qwen2, "qwen2", 3, true);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    paper_model_release(&llama);
-    paper_model_release(&phi3);
-    paper_model_release(&qwen2);
-    return 0;
-}
-
-static struct rv_adapter_file *read_back(const struct paper_model *model, const char *path)
-{
-    struct rv_adapter_file *file = NULL;
-
-    assert_ok(rv_adapter_file_open(&file, path, &model->base, err));
-    return file;
-}
-
 /* A folder's two files in memory. */
 struct peft {
     struct rv_buf config;
@@ -181,20 +153,20 @@ static void peft_folders_come_back_bit_by_bit(void **state)
     peft_init(&p, config_of_all);
     all_modules(&p);
     make_folder(&p, folder);
-    file = read_back(&llama, folder);
-    assert_ok(rv_adapter_file_write(file, &llama.base, own, RUVLLM_ADAPTER_OWN, err));
-    kept = read_back(&llama, own);
+    file = paper_adapter_open(&paper_llama, folder);
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, own, RUVLLM_ADAPTER_OWN, err));
+    kept = paper_adapter_open(&paper_llama, own);
     assert_string_equal(kept->hash, file->hash);
     (void)snprintf(again, sizeof(again), "%s", test_temp_path(".peft"));
-    assert_ok(rv_adapter_file_write(kept, &llama.base, again, RUVLLM_ADAPTER_PEFT, err));
+    assert_ok(rv_adapter_file_write(kept, &paper_llama.base, again, RUVLLM_ADAPTER_PEFT, err));
     assert_file(again, "adapter_config.json", &p.config);
     assert_file(again, "adapter_model.safetensors", &p.whole);
     /* The folder is there already; nothing of it is touched. */
-    assert_int_equal(rv_adapter_file_write(kept, &llama.base, again, RUVLLM_ADAPTER_PEFT, NULL), RUVLLM_INVALID);
+    assert_int_equal(rv_adapter_file_write(kept, &paper_llama.base, again, RUVLLM_ADAPTER_PEFT, NULL), RUVLLM_INVALID);
     assert_file(again, "adapter_model.safetensors", &p.whole);
     /* Straight from folder to folder too. */
     (void)snprintf(third, sizeof(third), "%s", test_temp_path(".peft"));
-    assert_ok(rv_adapter_file_write(file, &llama.base, third, RUVLLM_ADAPTER_PEFT, err));
+    assert_ok(rv_adapter_file_write(file, &paper_llama.base, third, RUVLLM_ADAPTER_PEFT, err));
     assert_file(third, "adapter_model.safetensors", &p.whole);
     rv_adapter_file_close(file);
     rv_adapter_file_close(kept);
@@ -234,17 +206,17 @@ static void check_order(const struct paper_model *m, const char *module, enum rv
 static void queries_and_keys_change_their_order(void **state)
 {
     (void)state;
-    check_order(&llama, "1.self_attn.q_proj", RV_PART_Q, PAPER_HEADS, true);
-    check_order(&llama, "1.self_attn.k_proj", RV_PART_K, PAPER_KV_HEADS, true);
-    check_order(&llama, "1.self_attn.v_proj", RV_PART_V, PAPER_KV_HEADS, false);
-    check_order(&qwen2, "1.self_attn.q_proj", RV_PART_Q, PAPER_HEADS, false);
-    check_order(&qwen2, "1.self_attn.k_proj", RV_PART_K, PAPER_KV_HEADS, false);
+    check_order(&paper_llama, "1.self_attn.q_proj", RV_PART_Q, PAPER_HEADS, true);
+    check_order(&paper_llama, "1.self_attn.k_proj", RV_PART_K, PAPER_KV_HEADS, true);
+    check_order(&paper_llama, "1.self_attn.v_proj", RV_PART_V, PAPER_KV_HEADS, false);
+    check_order(&paper_qwen2, "1.self_attn.q_proj", RV_PART_Q, PAPER_HEADS, false);
+    check_order(&paper_qwen2, "1.self_attn.k_proj", RV_PART_K, PAPER_KV_HEADS, false);
 }
 
 /* What never was a PEFT folder becomes one, with patterns for all that differs. */
 static void other_adapters_become_peft_folders(void **state)
 {
-    static const struct paper_model *const models[] = {&llama, &phi3, &qwen2};
+    static const struct paper_model *const models[] = {&paper_llama, &paper_phi3, &paper_qwen2};
 
     (void)state;
     for (size_t m = 0; m < 3; m++) {
@@ -255,7 +227,7 @@ static void other_adapters_become_peft_folders(void **state)
 
         (void)snprintf(path, sizeof(path), "%s", test_temp_path(".peft"));
         assert_ok(rv_adapter_file_write(file, &models[m]->base, path, RUVLLM_ADAPTER_PEFT, err));
-        again = read_back(models[m], path);
+        again = paper_adapter_open(models[m], path);
         assert_string_equal(again->hash, file->hash);
         rv_adapter_file_close(again);
         rv_adapter_file_close(file);
@@ -266,12 +238,12 @@ static void other_adapters_become_peft_folders(void **state)
 static void the_heads_input_is_no_part_of_peft(void **state)
 {
     struct paper_adapter wanted = {.seed = 1, .head_rank = 2, .scale = 1.0f, .type = GGML_TYPE_F16};
-    struct rv_adapter_file *file = paper_adapter_new(&llama, &wanted);
+    struct rv_adapter_file *file = paper_adapter_new(&paper_llama, &wanted);
     struct ruvllm_error fault = {0};
 
     (void)state;
     assert_string_equal(file->layers_hash, "");
-    assert_fails(rv_adapter_file_write(file, &llama.base, test_temp_path(".peft"), RUVLLM_ADAPTER_PEFT, &fault),
+    assert_fails(rv_adapter_file_write(file, &paper_llama.base, test_temp_path(".peft"), RUVLLM_ADAPTER_PEFT, &fault),
                  RUVLLM_UNSUPPORTED, fault, "PEFT has no name for");
     rv_adapter_file_close(file);
 }
@@ -286,7 +258,7 @@ static ruvllm_status open_config(const char *config, size_t rank, float *scale, 
     peft_init(&p, config);
     peft_pair(&p, "1.self_attn.q_proj", "F32", PAPER_EMBD, PAPER_HEADS * PAPER_HEAD_DIM, rank);
     peft_finish(&p);
-    rc = peft_open(&p, &llama, &file, err);
+    rc = peft_open(&p, &paper_llama, &file, err);
     if (!rc)
         *scale = file->pairs[0].scale;
     else
@@ -377,20 +349,21 @@ static void tensors_of_no_matrix_are_refused(void **state)
 {
 #define PLACE "base_model.model.model.layers.0."
     (void)state;
-    assert_refused(&llama, "base_model.model.lm_head.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "changes the head");
-    assert_refused(&llama, "base_model.model.model.embed_tokens.lora_embedding_A", 4, 40, RUVLLM_UNSUPPORTED,
+    assert_refused(&paper_llama, "base_model.model.lm_head.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED,
+                   "changes the head");
+    assert_refused(&paper_llama, "base_model.model.model.embed_tokens.lora_embedding_A", 4, 40, RUVLLM_UNSUPPORTED,
                    "changes the embedding");
-    assert_refused(&llama, PLACE "self_attn.q_proj.lora_magnitude_vector", 1, 32, RUVLLM_UNSUPPORTED, "DoRA");
-    assert_refused(&llama, PLACE "self_attn.q_proj.lora_B.bias", 1, 32, RUVLLM_UNSUPPORTED, "a bias");
-    assert_refused(&llama, "base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight", 4, 32, RUVLLM_FORMAT,
+    assert_refused(&paper_llama, PLACE "self_attn.q_proj.lora_magnitude_vector", 1, 32, RUVLLM_UNSUPPORTED, "DoRA");
+    assert_refused(&paper_llama, PLACE "self_attn.q_proj.lora_B.bias", 1, 32, RUVLLM_UNSUPPORTED, "a bias");
+    assert_refused(&paper_llama, "base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight", 4, 32, RUVLLM_FORMAT,
                    "another base");
-    assert_refused(&llama, PLACE "mlp.experts.lora_A.weight", 4, 32, RUVLLM_FORMAT, "another base");
-    assert_refused(&llama, PLACE "self_attn.q_proj.lora_A.weight", 4, 64, RUVLLM_FORMAT, "another base");
-    assert_refused(&llama, PLACE "self_attn.q_proj.lora_A.weight", 4, 32, RUVLLM_FORMAT, "its B is missing");
-    assert_refused(&llama, PLACE "self_attn.qkv_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "apart here");
-    assert_refused(&llama, PLACE "mlp.gate_up_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "in two matrices");
-    assert_refused(&phi3, PLACE "self_attn.q_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "in one here");
-    assert_refused(&phi3, PLACE "mlp.up_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "in one matrix");
+    assert_refused(&paper_llama, PLACE "mlp.experts.lora_A.weight", 4, 32, RUVLLM_FORMAT, "another base");
+    assert_refused(&paper_llama, PLACE "self_attn.q_proj.lora_A.weight", 4, 64, RUVLLM_FORMAT, "another base");
+    assert_refused(&paper_llama, PLACE "self_attn.q_proj.lora_A.weight", 4, 32, RUVLLM_FORMAT, "its B is missing");
+    assert_refused(&paper_llama, PLACE "self_attn.qkv_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "apart here");
+    assert_refused(&paper_llama, PLACE "mlp.gate_up_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "in two matrices");
+    assert_refused(&paper_phi3, PLACE "self_attn.q_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "in one here");
+    assert_refused(&paper_phi3, PLACE "mlp.up_proj.lora_A.weight", 4, 32, RUVLLM_UNSUPPORTED, "in one matrix");
 #undef PLACE
 }
 
@@ -406,5 +379,5 @@ int main(void)
         cmocka_unit_test(tensors_of_no_matrix_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, paper_model_setup, paper_model_teardown);
 }

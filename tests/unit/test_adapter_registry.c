@@ -34,25 +34,10 @@ static void await_ready(int n)
     assert_int_equal(shelf.n_ready, n);
 }
 
-static struct rv_adapter_registry_stats stats_of(struct rv_adapter_registry *r)
-{
-    struct rv_adapter_registry_stats stats;
-
-    rv_adapter_registry_stats_get(r, &stats);
-    return stats;
-}
-
 static void open_shelf(struct rv_adapter_registry **r, int32_t max_layered, int32_t max_generations)
 {
     adapter_shelf_init(&shelf);
     *r = adapter_shelf_open(&shelf, max_layered, MANY_BYTES, max_generations);
-}
-
-static void close_shelf(struct rv_adapter_registry *r)
-{
-    assert_true(rv_adapter_census_check(r));
-    rv_adapter_registry_close(r);
-    adapter_shelf_release(&shelf);
 }
 
 static void pin(struct rv_adapter_registry *r, struct rv_adapter_ticket *ticket, const char *id)
@@ -98,10 +83,10 @@ static void generations_count_up_and_losers_get_conflict(void **state)
     offer.expected = 1;
     assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
     assert_int_equal(generation, 2);
-    assert_int_equal(stats_of(r).n_contents, 1); // the same content twice
+    assert_int_equal(adapter_shelf_stats(r).n_contents, 1); // the same content twice
     /* A number is never used again, though the newest there is is none. */
     assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
-    assert_int_equal(stats_of(r).n_ids, 0);
+    assert_int_equal(adapter_shelf_stats(r).n_ids, 0);
     offer.expected = 0;
     assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
     assert_int_equal(generation, 3);
@@ -151,8 +136,8 @@ static void a_pinned_generation_outlives_what_comes_after(void **state)
     first = ticket.mix.adapters[0];
     for (uint64_t i = 2; i < 6; i++)
         assert_int_equal(adapter_shelf_publish(r, "a", i, i), i);
-    assert_int_equal(stats_of(r).n_generations, 2); // the newest two
-    assert_int_equal(stats_of(r).n_contents, 3);    // and what is in use
+    assert_int_equal(adapter_shelf_stats(r).n_generations, 2); // the newest two
+    assert_int_equal(adapter_shelf_stats(r).n_contents, 3);    // and what is in use
     assert_true(enter(r, &later, "a"));
     assert_int_equal(later.generation, 5);
     assert_ptr_not_equal(later.mix.adapters[0], first);
@@ -162,8 +147,8 @@ static void a_pinned_generation_outlives_what_comes_after(void **state)
     rv_adapter_registry_release(r, &ticket);
     rv_adapter_registry_release(r, &later);
     rv_adapter_registry_settle(r);
-    assert_int_equal(stats_of(r).n_contents, 0);
-    assert_int_equal(stats_of(r).n_bytes, 0);
+    assert_int_equal(adapter_shelf_stats(r).n_contents, 0);
+    assert_int_equal(adapter_shelf_stats(r).n_bytes, 0);
     rv_adapter_registry_close(r);
 }
 
@@ -250,22 +235,22 @@ static void what_was_not_used_longest_leaves_memory_and_comes_back(void **state)
         adapter_shelf_publish(r, id, (uint64_t)i + 1, 0);
         rv_adapter_registry_settle(r);
     }
-    assert_int_equal(stats_of(r).n_layered, 4);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4);
     assert_int_equal(adapter_shelf_n_files(&shelf), 6);
     hold(r, &ticket, "a2"); // the oldest that is there: used now
     rv_adapter_registry_release(r, &ticket);
-    assert_int_equal(stats_of(r).n_loaded, 0);
+    assert_int_equal(adapter_shelf_stats(r).n_loaded, 0);
     hold(r, &ticket, "a0");
     rv_adapter_registry_release(r, &ticket);
-    assert_int_equal(stats_of(r).n_loaded, 1);
-    assert_int_equal(stats_of(r).n_layered, 4);
+    assert_int_equal(adapter_shelf_stats(r).n_loaded, 1);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4);
     hold(r, &ticket, "a2"); // a3 went in its place
     rv_adapter_registry_release(r, &ticket);
-    assert_int_equal(stats_of(r).n_loaded, 1);
+    assert_int_equal(adapter_shelf_stats(r).n_loaded, 1);
     hold(r, &ticket, "a3");
     rv_adapter_registry_release(r, &ticket);
-    assert_int_equal(stats_of(r).n_loaded, 2);
-    close_shelf(r);
+    assert_int_equal(adapter_shelf_stats(r).n_loaded, 2);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void bytes_are_bounded_too(void **state)
@@ -285,16 +270,16 @@ static void bytes_are_bounded_too(void **state)
         snprintf(id, sizeof(id), "h%d", i);
         adapter_shelf_publish(r, id, 0, (uint64_t)i + 1);
         rv_adapter_registry_settle(r);
-        assert_true(stats_of(r).n_bytes <= 10 * bytes);
+        assert_true(adapter_shelf_stats(r).n_bytes <= 10 * bytes);
     }
-    assert_int_equal(stats_of(r).n_resident, 10);
-    assert_int_equal(stats_of(r).n_evicted, 30);
+    assert_int_equal(adapter_shelf_stats(r).n_resident, 10);
+    assert_int_equal(adapter_shelf_stats(r).n_evicted, 30);
     offer.adapter = adapter_shelf_make(1, 0);
     assert_true(offer.adapter->n_bytes > bytes * 10 / 8);
     assert_fails(rv_adapter_registry_publish(r, &offer, &generation, &error), RUVLLM_TOO_LARGE, error, "an eighth");
     rv_adapter_unref(offer.adapter);
     rv_adapter_unref(one);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void without_files_old_generations_give_way_and_then_it_is_full(void **state)
@@ -311,12 +296,12 @@ static void without_files_old_generations_give_way_and_then_it_is_full(void **st
     assert_true(enter(r, &ticket, "a0")); // its first generation stays, for it is used
     for (uint64_t i = 2; i < 10; i++)
         adapter_shelf_publish(r, "a0", i, 0);
-    assert_int_equal(stats_of(r).n_layered, 4);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4);
     for (int i = 1; i < 3; i++) {
         snprintf(id, sizeof(id), "a%d", i);
         adapter_shelf_publish(r, id, 20 + (uint64_t)i, 0);
     }
-    assert_int_equal(stats_of(r).n_layered, 4); // three newest and the one in use
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4); // three newest and the one in use
     assert_fails(rv_adapter_registry_publish(r, &offer, &generation, &error), RUVLLM_TOO_LARGE, error, "folder");
     adapter_shelf_publish(r, "head", 0, 1); // which takes no place
     rv_adapter_registry_release(r, &ticket);
@@ -356,12 +341,12 @@ static void one_more_than_the_places_waits_until_one_is_free(void **state)
     assert_true(enter(r, &head, "head")); // needs no place
     assert_true(enter(r, &again, "a3"));  // is there
     nap(20000);
-    assert_int_equal(stats_of(r).n_waiting, 2);
+    assert_int_equal(adapter_shelf_stats(r).n_waiting, 2);
     assert_int_equal(shelf.n_ready, 0);
     rv_adapter_registry_release(r, &tickets[1]);
     await_ready(1);
     assert_int_equal(tickets[4].state, RV_ADAPTER_TICKET_HELD); // in turn
-    assert_int_equal(stats_of(r).n_layered, 4);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4);
     assert_true(rv_adapter_registry_withdraw(r, &tickets[5]));
     assert_false(rv_adapter_registry_withdraw(r, &tickets[4]));
     assert_int_equal(tickets[5].state, RV_ADAPTER_TICKET_FAILED);
@@ -371,7 +356,7 @@ static void one_more_than_the_places_waits_until_one_is_free(void **state)
         rv_adapter_registry_release(r, &tickets[i]);
     rv_adapter_registry_release(r, &head);
     rv_adapter_registry_release(r, &again);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void unloading_makes_room_for_who_waits(void **state)
@@ -396,7 +381,7 @@ static void unloading_makes_room_for_who_waits(void **state)
     rv_adapter_registry_release(r, &waiting);
     for (int i = 0; i < 3; i++)
         rv_adapter_registry_release(r, &tickets[i]);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void who_waits_is_passed_for_a_while_only(void **state)
@@ -431,7 +416,7 @@ static void who_waits_is_passed_for_a_while_only(void **state)
     rv_adapter_registry_release(r, &running[1 - i]);
     for (int k = 0; k < 3; k++)
         rv_adapter_registry_release(r, &others[k]);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void a_file_that_cannot_be_read_fails_the_request_with_the_reason(void **state)
@@ -450,7 +435,7 @@ static void a_file_that_cannot_be_read_fails_the_request_with_the_reason(void **
     shelf.cannot_read = false;
     assert_ok(rv_adapter_registry_fetch(r, &ticket, &choice, 1, err));
     rv_adapter_registry_release(r, &ticket);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void what_cannot_be_written_stays_in_memory_until_it_can(void **state)
@@ -464,16 +449,16 @@ static void what_cannot_be_written_stays_in_memory_until_it_can(void **state)
     for (uint64_t i = 0; i < 6; i++)
         adapter_shelf_publish(r, i ? "b" : "a0", i + 1, 0);
     nap(50000);
-    assert_true(stats_of(r).n_unsaved > 0);
-    assert_int_equal(stats_of(r).n_unwritten, 6);
-    assert_int_equal(stats_of(r).n_layered, 6); // nothing is lost
+    assert_true(adapter_shelf_stats(r).n_unsaved > 0);
+    assert_int_equal(adapter_shelf_stats(r).n_unwritten, 6);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 6); // nothing is lost
     hold(r, &ticket, "a0");
     rv_adapter_registry_release(r, &ticket);
     shelf.cannot_write = false;
     rv_adapter_registry_settle(r);
-    assert_int_equal(stats_of(r).n_unwritten, 0);
-    assert_int_equal(stats_of(r).n_layered, 4);
-    close_shelf(r);
+    assert_int_equal(adapter_shelf_stats(r).n_unwritten, 0);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4);
+    adapter_shelf_close(&shelf, r);
 }
 
 /* A content goes, comes anew and goes again before it was written: the file of the first must not stay behind. */
@@ -488,20 +473,20 @@ static void a_file_goes_with_the_last_of_its_content(void **state)
     assert_int_equal(adapter_shelf_n_files(&shelf), 1);
     shelf.cannot_write = true;
     adapter_shelf_publish(r, "other", 2, 0);
-    while (stats_of(r).n_unsaved < 1)
+    while (adapter_shelf_stats(r).n_unsaved < 1)
         nap(1000);
     /* The clerk waits before it tries again. Meanwhile: */
     assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
     adapter_shelf_publish(r, "a", 1, 0);
-    while (stats_of(r).n_unsaved < 3) // "other" once more, then the new one
+    while (adapter_shelf_stats(r).n_unsaved < 3) // "other" once more, then the new one
         nap(1000);
     assert_int_equal(adapter_shelf_n_files(&shelf), 1);
     assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
     shelf.cannot_write = false;
     rv_adapter_registry_settle(r);
     assert_int_equal(adapter_shelf_n_files(&shelf), 1); // of "other"
-    assert_int_equal(stats_of(r).n_contents, 1);
-    close_shelf(r);
+    assert_int_equal(adapter_shelf_stats(r).n_contents, 1);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void sources_are_closed_once(void **state)
@@ -534,7 +519,7 @@ static void sources_are_closed_once(void **state)
     rv_adapter_unref(offer.adapter);
     rv_adapter_registry_settle(r);
     assert_int_equal(shelf.n_sources, 0);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 static void stopping_fails_who_waits(void **state)
@@ -562,7 +547,7 @@ static void stopping_fails_who_waits(void **state)
     assert_true(enter(r, &tickets[0], "a0")); // at once, as a failure
     assert_int_equal(tickets[0].error.status, RUVLLM_CANCELLED);
     rv_adapter_registry_release(r, &tickets[0]);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 int main(void)

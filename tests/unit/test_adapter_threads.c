@@ -30,25 +30,10 @@ static void nap(long us)
     nanosleep(&pause, NULL);
 }
 
-static struct rv_adapter_registry_stats stats_of(struct rv_adapter_registry *r)
-{
-    struct rv_adapter_registry_stats stats;
-
-    rv_adapter_registry_stats_get(r, &stats);
-    return stats;
-}
-
 static void open_shelf(struct rv_adapter_registry **r, int32_t max_layered, int32_t max_generations)
 {
     adapter_shelf_init(&shelf);
     *r = adapter_shelf_open(&shelf, max_layered, MANY_BYTES, max_generations);
-}
-
-static void close_shelf(struct rv_adapter_registry *r)
-{
-    assert_true(rv_adapter_census_check(r));
-    rv_adapter_registry_close(r);
-    adapter_shelf_release(&shelf);
 }
 
 static void publish_layered(struct rv_adapter_registry *r, int n)
@@ -111,8 +96,8 @@ static void mixes_do_not_wait_for_each_other(void **state)
         pthread_join(threads[i], NULL);
         assert_true(mixers[i].is_right);
     }
-    assert_int_equal(stats_of(r).n_layered, 4);
-    close_shelf(r);
+    assert_int_equal(adapter_shelf_stats(r).n_layered, 4);
+    adapter_shelf_close(&shelf, r);
 }
 
 struct racer {
@@ -185,7 +170,7 @@ static void every_loser_of_a_race_gets_conflict(void **state)
     rv_adapter_registry_release(r, &ticket);
     print_message("%d published, %d told of a conflict\n", n_won, n_lost);
     rv_adapter_registry_settle(r);
-    close_shelf(r);
+    adapter_shelf_close(&shelf, r);
 }
 
 enum { N_STORM = 400, N_IDS = 12 };
@@ -262,12 +247,12 @@ static void nothing_breaks_in_a_storm(void **state)
         n_held += storms[i].n_held;
     }
     rv_adapter_registry_settle(r);
-    assert_int_equal(stats_of(r).n_waiting, 0);
-    assert_int_equal(adapter_shelf_n_files(&shelf), stats_of(r).n_contents);
-    print_message("%d times held, %d read, %d evicted\n", n_held, (int)stats_of(r).n_loaded,
-                  (int)stats_of(r).n_evicted);
-    assert_true(stats_of(r).n_loaded > 0 && stats_of(r).n_evicted > 0);
-    close_shelf(r);
+    assert_int_equal(adapter_shelf_stats(r).n_waiting, 0);
+    assert_int_equal(adapter_shelf_n_files(&shelf), adapter_shelf_stats(r).n_contents);
+    print_message("%d times held, %d read, %d evicted\n", n_held, (int)adapter_shelf_stats(r).n_loaded,
+                  (int)adapter_shelf_stats(r).n_evicted);
+    assert_true(adapter_shelf_stats(r).n_loaded > 0 && adapter_shelf_stats(r).n_evicted > 0);
+    adapter_shelf_close(&shelf, r);
 }
 
 /* ---- a crowd of ids --------------------------------------------------------------------------------- */
@@ -313,9 +298,9 @@ static void thousands_of_heads_are_small_and_found_at_once(void **state)
         assert_ok(rv_adapter_registry_publish(r, &offer, &generation, err));
         rv_adapter_unref(offer.adapter);
     }
-    assert_int_equal(stats_of(r).n_ids, N_HEADS);
+    assert_int_equal(adapter_shelf_stats(r).n_ids, N_HEADS);
     /* Numbers, and what goes with each. */
-    assert_true(stats_of(r).n_bytes <= (uint64_t)N_HEADS * (2 * WIDTH * RANK * sizeof(uint16_t) + 512));
+    assert_true(adapter_shelf_stats(r).n_bytes <= (uint64_t)N_HEADS * (2 * WIDTH * RANK * sizeof(uint16_t) + 512));
     assert_true(sizeof(struct rv_adapter_body) + sizeof(struct rv_adapter_version) + sizeof(struct rv_adapter_name) <
                 512);
     rv_rng_init(&rng, 2);

@@ -9,26 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct paper_model model;
-
-static int setup(void **state)
-{
-    (void)state;
-    paper_model_init(&model, "llama", 1, false);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    paper_model_release(&model);
-    return 0;
-}
-
 static void make(struct rv_deep_content *out, bool has_fisher)
 {
-    struct rv_trainable_shape shape = {.hparams = &model.hparams,
-                                       .manifest = &model.manifest,
+    struct rv_trainable_shape shape = {.hparams = &paper_llama.hparams,
+                                       .manifest = &paper_llama.manifest,
                                        .parts = 1u << RV_PART_Q | 1u << RV_PART_DOWN,
                                        .rank = 3,
                                        .alpha = 6,
@@ -54,14 +38,14 @@ static void what_was_written_comes_back(void **state)
 
         make(&made, has_fisher);
         assert_ok(rv_deep_content_write(&made, &bytes, err));
-        assert_ok(rv_deep_content_read(&read, &model.hparams, &model.manifest, bytes, err));
+        assert_ok(rv_deep_content_read(&read, &paper_llama.hparams, &paper_llama.manifest, bytes, err));
         assert_true(read.rank == 3 && read.alpha == 6.0f && read.parts == made.parts);
         assert_int_equal(read.trainable.n, made.trainable.n);
         assert_memory_equal(read.trainable.values, made.trainable.values, made.trainable.n * sizeof(float));
         assert_true((read.fisher != NULL) == has_fisher);
         if (has_fisher)
             assert_memory_equal(read.fisher, made.fisher, made.trainable.n * sizeof(float));
-        assert_ok(rv_deep_content_adapter(&read.trainable, &model.hparams, &model.manifest, &adapter, err));
+        assert_ok(rv_deep_content_adapter(&read.trainable, &paper_llama.hparams, &paper_llama.manifest, &adapter, err));
         assert_true(adapter->layers[1][RV_PART_Q].rank == 3 && adapter->layers[1][RV_PART_K].rank == 0);
         assert_true(adapter->layers[0][RV_PART_DOWN].scale == 2.0f && adapter->head.rank == 0);
         rv_adapter_unref(adapter);
@@ -83,20 +67,21 @@ static void what_is_damaged_is_refused(void **state)
     assert_ok(rv_deep_content_write(&made, &bytes, err));
     data = (char *)(uintptr_t)bytes.data;
     for (size_t len = 0; len < bytes.len; len += len < 40 ? 1 : 97)
-        assert_fails(rv_deep_content_read(&read, &model.hparams, &model.manifest, (struct rv_str){data, len}, &error),
+        assert_fails(rv_deep_content_read(&read, &paper_llama.hparams, &paper_llama.manifest,
+                                          (struct rv_str){data, len}, &error),
                      RUVLLM_FORMAT, error, "damaged");
     for (size_t at = 0; at < 32; at++) { // every byte of the header matters
         data[at] = (char)(data[at] ^ 0x41);
         if (at < 16 || at >= 20)
-            assert_fails(rv_deep_content_read(&read, &model.hparams, &model.manifest, bytes, &error), RUVLLM_FORMAT,
-                         error, "damaged");
-        else if (!rv_deep_content_read(&read, &model.hparams, &model.manifest, bytes, NULL))
+            assert_fails(rv_deep_content_read(&read, &paper_llama.hparams, &paper_llama.manifest, bytes, &error),
+                         RUVLLM_FORMAT, error, "damaged");
+        else if (!rv_deep_content_read(&read, &paper_llama.hparams, &paper_llama.manifest, bytes, NULL))
             rv_deep_content_release(&read); // another alpha is an alpha too
         data[at] = (char)(data[at] ^ 0x41);
     }
     memcpy(data + 40, &(float){NAN}, sizeof(float));
-    assert_fails(rv_deep_content_read(&read, &model.hparams, &model.manifest, bytes, &error), RUVLLM_FORMAT, error,
-                 "damaged");
+    assert_fails(rv_deep_content_read(&read, &paper_llama.hparams, &paper_llama.manifest, bytes, &error), RUVLLM_FORMAT,
+                 error, "damaged");
     rv_free(data);
     rv_deep_content_release(&made);
 }
@@ -108,5 +93,5 @@ int main(void)
         cmocka_unit_test(what_is_damaged_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, paper_model_setup, paper_model_teardown);
 }

@@ -2,6 +2,7 @@
 #include "learn/history.h"
 
 #include "base/alloc.h"
+#include "learn/tick_event.h"
 #include "store/store_events.h"
 #include "support/store_fixture.h"
 
@@ -139,6 +140,34 @@ static void texts_are_cut_between_characters_and_forgotten_ones_are_gone(void **
     ruvllm_store_close(store);
 }
 
+/* A flood's way back says where it leads to, as one by hand does; what judged no answer has moved none. */
+static void the_gate_says_what_it_went_back_to(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_path());
+    const struct rv_history_note note = {.generation = 31};
+    const struct rv_tick_result nothing = {0};
+    struct rv_store_event e = {.tenant = "acme", .model = "m", .kind = RV_STORE_EVENT_GATE, .generation = 30};
+    struct rv_history page;
+
+    (void)state;
+    assert_ok(rv_history_add_note(str(""), &note, &e.delta, err));
+    assert_ok(rv_tick_event_write_gate(RV_TICK_EVENT_PAUSED, &nothing, 12, &e.result, err));
+    assert_ok(rv_store_events_append(store, &e, 1, err));
+    rv_free((char *)(uintptr_t)e.result.data);
+    memset(e.uid, 0, sizeof(e.uid));
+    assert_ok(rv_tick_event_write_gate(RV_TICK_EVENT_REJECTED, &nothing, 12, &e.result, err));
+    assert_ok(rv_store_events_append(store, &e, 1, err));
+    rv_free((char *)(uintptr_t)e.result.data);
+    rv_free((char *)(uintptr_t)e.delta.data);
+    assert_ok(rv_history_read(&page, store, "acme", "m", 0, 10, err));
+    assert_int_equal(page.n, 2);
+    assert_int_equal(page.rows[1].about, 12);
+    assert_int_equal(page.rows[0].about, 30);
+    assert_true(page.rows[1].note.generation == 31 && isnan(page.rows[1].note.kl) && isnan(page.rows[1].note.gain));
+    rv_history_release(&page);
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +175,7 @@ int main(void)
         cmocka_unit_test(pages_of_every_size_give_the_same_list),
         cmocka_unit_test(who_said_nothing_has_an_empty_list),
         cmocka_unit_test(texts_are_cut_between_characters_and_forgotten_ones_are_gone),
+        cmocka_unit_test(the_gate_says_what_it_went_back_to),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,16 +3,20 @@
  * log says, to the bit. The measure is a learner without a store that is told the same and never lets anybody go.
  *
  * The linker puts our rv_store_events_append before the store's, to see what happens when nobody knows whether an
- * event was written.
+ * event was written; our rv_reasoning_bank_note before the bank's, and our rv_store_checkpoints_put before the
+ * store's, to have somebody come in between.
  */
-#include "learn/learner.h"
+#include "learn/learner_tenant.h"
+#include "store/store_checkpoints.h"
 #include "store/store_events.h"
 #include "support/learn_fixture.h"
 #include "support/store_fixture.h"
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { DIMS = 32, ROWS = 12 };
 
@@ -31,6 +35,64 @@ ruvllm_status __wrap_rv_store_events_append(struct ruvllm_store *store, struct r
     if (append_mode != SAYS_IO)
         rc = __real_rv_store_events_append(store, events, n, err);
     return rc || append_mode == HONEST ? rc : rv_fail(err, RUVLLM_IO, "the disk went away");
+}
+
+/* Somebody who has a vote forgotten just when something is done that depends on it. */
+static struct {
+    struct rv_learner *learner; // NULL: nobody
+    int64_t seq;
+    bool at_checkpoint; // else when its pattern is noted
+    pthread_t thread;
+    ruvllm_status rc;
+    _Atomic bool is_done;
+} intruder;
+
+static void *forget(void *arg)
+{
+    struct rv_learner_result result;
+
+    (void)arg;
+    intruder.rc = rv_learner_forget(intruder.learner, "anna", intruder.seq, &result, NULL);
+    atomic_store(&intruder.is_done, true);
+    return NULL;
+}
+
+/* Who is let in is done when it returns. */
+static void let_forget(void)
+{
+    assert_int_equal(pthread_create(&intruder.thread, NULL, forget, NULL), 0);
+    for (int i = 0; i < 100 && !atomic_load(&intruder.is_done); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+void __real_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
+                                   int64_t seq, int64_t time_us);
+void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
+                                   int64_t seq, int64_t time_us);
+
+void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct rv_trace *trace, double quality,
+                                   int64_t seq, int64_t time_us)
+{
+    if (intruder.learner && !intruder.at_checkpoint) {
+        intruder.seq = seq;
+        let_forget();
+    }
+    __real_rv_reasoning_bank_note(bank, trace, quality, seq, time_us);
+}
+
+ruvllm_status __real_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
+                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
+                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+
+ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
+                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err)
+{
+    if (intruder.learner && intruder.at_checkpoint) {
+        intruder.at_checkpoint = false; // once
+        let_forget();
+    }
+    return __real_rv_store_checkpoints_put(store, tenant, model, seq, data, len, err);
 }
 
 static struct learn_fixture with(ruvllm_store *store, uint64_t tenant_bytes)
@@ -298,6 +360,95 @@ static void a_vote_in_doubt_counts_once(void **state)
     }
 }
 
+/* A tick that fails between a vote in doubt and its second try takes nothing away from it. */
+static void a_tick_in_doubt_leaves_a_votes_doubt_alone(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    const struct learn_fixture here = with(store, 0);
+    struct rv_learner *learner = learn_fixture_open(&here);
+    struct rv_store_event tick = {.kind = RV_STORE_EVENT_TICK};
+    struct ruvllm_error failure = {0};
+    struct rv_learner_result result;
+    struct rv_learner_tenant *t;
+    bool is_next;
+    int64_t last;
+
+    (void)state;
+    vote(learner, "anna", 1);
+    learn_fixture_answer(learner, &here, "anna", 2);
+    append_mode = SAYS_IO_BUT_WRITES;
+    assert_fails(rv_learner_vote(learner, "anna", 2, 0.5, &result, &failure), RUVLLM_IO, failure, "went away");
+    append_mode = SAYS_IO;
+    assert_ok(rv_learner_tenant_begin(learner, "anna", &t, err));
+    assert_fails(rv_learner_tenant_append(learner, t, &tick, 2, &is_next, &result, &failure), RUVLLM_IO, failure,
+                 "went away");
+    rv_learner_tenant_leave(learner, t);
+    append_mode = HONEST;
+    assert_ok(rv_learner_vote(learner, "anna", 2, 0.5, &result, err));
+    assert_true(result.generation == 2 && result.seq == 2);
+    assert_ok(rv_store_events_last(store, "anna", &last, err));
+    assert_int_equal(last, 2);
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
+/* However soon a vote is forgotten, its pattern goes with it. */
+static void who_forgets_a_vote_forgets_its_pattern(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    const struct learn_fixture here = with(store, 0);
+    struct rv_learner *learner = learn_fixture_open(&here);
+    struct rv_reasoning_pattern patterns[4];
+    size_t n;
+
+    (void)state;
+    vote(learner, "anna", 1);
+    intruder.learner = learner;
+    intruder.is_done = false;
+    vote(learner, "anna", 2);
+    assert_int_equal(pthread_join(intruder.thread, NULL), 0);
+    intruder.learner = NULL;
+    assert_int_equal(intruder.rc, RUVLLM_OK);
+    assert_ok(rv_reasoning_bank_list(rv_learner_bank(learner), "anna", patterns, 4, &n, NULL, err));
+    assert_int_equal(n, 1);
+    assert_int_equal(patterns[0].seq, 1);
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
+/* What is forgotten while a tenant that goes is kept does not come back with what was kept. */
+static void a_checkpoint_brings_nothing_back_that_was_forgotten(void **state)
+{
+    const char *path = store_memory_path();
+    ruvllm_store *store = store_open(path);
+    const struct learn_fixture small = with(store, 1); // nobody stays
+    struct rv_learner *learner = learn_fixture_open(&small);
+    int64_t generation;
+    uint64_t kept;
+
+    (void)state;
+    for (uint64_t id = 1; id <= 63; id++)
+        vote(learner, "anna", id);
+    intruder.learner = learner;
+    intruder.seq = 3;
+    intruder.at_checkpoint = true;
+    intruder.is_done = false;
+    vote(learner, "anna", 64); // the 64th that is in no checkpoint
+    assert_false(intruder.at_checkpoint);
+    assert_int_equal(pthread_join(intruder.thread, NULL), 0);
+    intruder.learner = NULL;
+    assert_int_equal(intruder.rc, RUVLLM_OK);
+    rv_learner_free(learner);
+    learner = learn_fixture_open(&small);
+    kept = learn_fixture_bits(learner, "anna", &generation);
+    rv_learner_free(learner);
+    change(path, "DELETE FROM checkpoint");
+    learner = learn_fixture_open(&small);
+    assert_true(learn_fixture_bits(learner, "anna", &generation) == kept);
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +459,9 @@ int main(void)
         cmocka_unit_test(another_rank_reads_the_whole_log),
         cmocka_unit_test(what_others_wrote_in_between_counts_in_its_place),
         cmocka_unit_test(a_vote_in_doubt_counts_once),
+        cmocka_unit_test(a_tick_in_doubt_leaves_a_votes_doubt_alone),
+        cmocka_unit_test(who_forgets_a_vote_forgets_its_pattern),
+        cmocka_unit_test(a_checkpoint_brings_nothing_back_that_was_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,11 +144,38 @@ static void nobody_who_was_read_goes_while_it_is_away(void **state)
     ruvllm_store_close(store);
 }
 
+/* Its pattern was made when the event had no number yet. */
+static void a_vote_that_waited_is_forgotten_with_its_pattern(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    const struct learn_fixture here = with(store, 0);
+    struct rv_learner *learner = learn_fixture_open(&here);
+    struct rv_reasoning_pattern patterns[4];
+    struct rv_learner_result result;
+    size_t n;
+
+    (void)state;
+    vote(learner, "anna", 1);
+    store_postgres_stop();
+    assert_ok(try_vote(learner, "anna", 2, &result, err));
+    assert_int_equal(result.seq, 0);
+    store_postgres_start();
+    wait_until_back(store);
+    assert_ok(rv_reasoning_bank_flush(rv_learner_bank(learner), err));
+    assert_ok(rv_learner_forget(learner, "anna", 2, &result, err));
+    assert_ok(rv_reasoning_bank_list(rv_learner_bank(learner), "anna", patterns, 4, &n, NULL, err));
+    assert_int_equal(n, 1);
+    assert_int_equal(patterns[0].seq, 1);
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_not_in_memory_is_refused_and_nothing_else_happens),
         cmocka_unit_test(nobody_who_was_read_goes_while_it_is_away),
+        cmocka_unit_test(a_vote_that_waited_is_forgotten_with_its_pattern),
     };
 
     if (!store_is_postgres())

@@ -106,7 +106,7 @@ static void judged_questions_are_found_by_likeness(void **state)
     assert_int_equal(recall(bank, "bert", 0, &quality), 0); // another's
     assert_ok(rv_reasoning_bank_list(bank, "anna", found, 5, &n, &n_all, err));
     assert_true(n == 5 && n_all == 400 && found[0].seq == 399 && found[4].seq == 395);
-    assert_ok(rv_reasoning_bank_forget(bank, "anna", 0, err));
+    assert_ok(rv_reasoning_bank_forget(bank, "anna", 0, 0, err));
     assert_int_equal(recall(bank, "anna", 0, &quality), 0);
     rv_reasoning_bank_free(bank);
 }
@@ -162,14 +162,14 @@ static void patterns_outlive_the_process(void **state)
     assert_true(quality == 0);
     assert_ok(rv_reasoning_bank_flush(bank, err));
     assert_int_equal(n_stored(store, "anna"), 351);
-    assert_ok(rv_reasoning_bank_forget(bank, "anna", 701, err));
+    assert_ok(rv_reasoning_bank_forget(bank, "anna", 701, 1, err));
     assert_int_equal(n_stored(store, "anna"), 350);
     add(bank, "anna", 1, 702, 1); // on its way to the store
-    assert_ok(rv_reasoning_bank_forget(bank, "anna", 702, err));
+    assert_ok(rv_reasoning_bank_forget(bank, "anna", 702, 1, err));
     assert_ok(rv_reasoning_bank_flush(bank, err));
     assert_int_equal(n_stored(store, "anna"), 350);
     assert_int_equal(recall(bank, "anna", 1, &quality), 5);
-    assert_ok(rv_reasoning_bank_forget(bank, "anna", 0, err));
+    assert_ok(rv_reasoning_bank_forget(bank, "anna", 0, 0, err));
     assert_int_equal(n_stored(store, "anna"), 0);
     assert_int_equal(recall(bank, "anna", 0, &quality), 0);
     assert_int_equal(recall(bank, "", 0, &quality), 5);
@@ -224,7 +224,7 @@ static void damaged_patterns_are_an_error(void **state)
     assert_int_equal(rv_store_patterns_add(store, &p, &err), RUVLLM_OK);
     question(0, 1, x);
     assert_fails(rv_reasoning_bank_search(bank, "anna", x, found, 5, &n, &err), RUVLLM_FORMAT, err, "damaged");
-    assert_int_equal(rv_reasoning_bank_forget(bank, "anna", 0, &err), RUVLLM_OK);
+    assert_int_equal(rv_reasoning_bank_forget(bank, "anna", 0, 0, &err), RUVLLM_OK);
     assert_int_equal(rv_reasoning_bank_search(bank, "anna", x, found, 5, &n, &err), RUVLLM_OK);
     rv_reasoning_bank_free(bank);
     ruvllm_store_close(store);

@@ -122,12 +122,19 @@ static void many_are_added_at_once_or_none(void **state)
     assert_int_equal(n, 0);
     assert_ok(rv_store_patterns_keep_newest(store, "acme", "m", 3, &n, err));
     assert_int_equal(n, 1);
-    assert_ok(rv_store_patterns_delete_event(store, "other", "m", 7, &n, err));
+    assert_ok(rv_store_patterns_delete_event(store, "other", "m", 7, 0, &n, err));
     assert_int_equal(n, 0);
-    assert_ok(rv_store_patterns_delete_event(store, "acme", "m", 8, &n, err));
+    assert_ok(rv_store_patterns_delete_event(store, "acme", "m", 8, 0, &n, err));
     assert_int_equal(n, 0);
-    assert_ok(rv_store_patterns_delete_event(store, "acme", "m", 7, &n, err));
+    assert_ok(rv_store_patterns_delete_event(store, "acme", "m", 7, 0, &n, err));
     assert_int_equal(n, 3);
+    patterns[0].seq = 0; // its event had no number yet, and is known by its time
+    patterns[0].time_us = 1234;
+    assert_ok(rv_store_patterns_add(store, &patterns[0], err));
+    assert_ok(rv_store_patterns_delete_event(store, "acme", "m", 9, 1233, &n, err));
+    assert_int_equal(n, 0);
+    assert_ok(rv_store_patterns_delete_event(store, "acme", "m", 9, 1234, &n, err));
+    assert_int_equal(n, 1);
     assert_ok(rv_store_patterns_keep_newest(store, "acme", "m", 0, NULL, err));
     sum = 0;
     assert_ok(rv_store_patterns_list(store, "acme", "m", 0, sum_up, &sum, err));

@@ -157,6 +157,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
         rv_api_json_int(out, "lessons", info->n_lessons);
         rv_api_json_int(out, "keys", info->n_keys);
         rv_api_json_bool(out, "paused", info->is_paused);
+        rv_api_json_int(out, "votes_held_back", info->n_paused);
         rv_api_json_real(out, "anchor_kl", info->anchor_kl);
         rv_api_json_real(out, "kl_budget", info->kl_budget > 0 ? info->kl_budget : NAN);
         rv_api_json_int(out, "ticks", info->n_ticks);

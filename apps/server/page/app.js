@@ -12,6 +12,7 @@ import { KeyDialog, SettingsDialog, confirmDelete, samplingFields } from "./sett
 import { Sidebar } from "./sidebar.js";
 import { byId, el } from "./dom.js";
 import { download, fileName, toJson, toMarkdown } from "./export.js";
+import { forgetVote } from "./votes.js";
 
 let models = []; // {id, context, canChat, learns}
 let remote = null; // the server's list of sessions; null: it keeps none, or has not been asked
@@ -126,10 +127,7 @@ function showFailure(error) {
 /* What was forgotten in the panel is no longer shown on its answer. */
 function dropVote(model, event) {
     for (const message of current.session.messages) {
-        if (message.model !== model || message.vote?.sequence !== event) continue;
-        delete message.vote;
-        message.content = message.original ?? message.content;
-        delete message.original;
+        if (message.model === model) forgetVote(message, event);
     }
     save(current.session);
     view.show(current.session.messages);

@@ -13,6 +13,9 @@ const MOST = 60; // bars that can be told apart
 
 const isBar = ({ generation, gain, kl }) => generation !== null && gain !== null && kl !== null;
 
+/* By hand, or because votes became all alike: then the gate went back. */
+export const isWayBack = ({ kind, generation }) => kind === "rollback" || (kind === "gate" && generation !== null);
+
 const largest = (values) => Math.max(...values, 1e-6);
 
 /* Three digits, also of a small number. */
@@ -43,15 +46,15 @@ function wayBack(x, event) {
 
 /* `events` newest first, each with `undone`. null when there is nothing to draw. */
 export function drawChart(events) {
-    const drawn = events.filter((event) => isBar(event) || event.kind === "rollback").slice(0, MOST).reverse();
-    const bars = drawn.filter((event) => event.kind !== "rollback");
+    const drawn = events.filter((event) => isBar(event) || isWayBack(event)).slice(0, MOST).reverse();
+    const bars = drawn.filter((event) => !isWayBack(event));
     if (bars.length < 2) return null;
     const scale = { gain: largest(bars.map(({ gain }) => gain)), kl: largest(bars.map(({ kl }) => kl)) };
     const step = Math.min((WIDTH - LEFT) / drawn.length, 24);
     const width = Math.max(2, Math.min(step - 2, 14));
     const marks = drawn.map((event, i) => {
         const x = LEFT + i * step + (step - width) / 2;
-        return event.kind === "rollback" ? wayBack(x + width / 2, event) : bar(x, width, event, scale);
+        return isWayBack(event) ? wayBack(x + width / 2, event) : bar(x, width, event, scale);
     });
     const end = LEFT + drawn.length * step;
     const height = UP + DOWN + BOTTOM;

@@ -4,18 +4,20 @@
  * what is so and not what was meant. hooks: model(): the one that is chosen; forgotten(model, event).
  */
 import * as api from "./api.js";
-import { drawChart, short } from "./chart.js";
+import { drawChart, isWayBack, short } from "./chart.js";
 import { byId, el, icon } from "./dom.js";
 import { download } from "./export.js";
 import { closeOnBackdrop, confirmThat } from "./settings.js";
+
+const backTo = ({ about }) => (about === 0 ? "Back to the model as it came" : `Back to generation ${about}`);
 
 const KINDS = {
     vote: ({ score }) => (score === 1 ? "Good answer" : score === 0 ? "Bad answer" : `Scored ${short(score)}`),
     correction: () => "Corrected",
     pair: () => "Preferred another answer",
     tick: () => "Consolidated",
-    gate: () => "Checked",
-    rollback: ({ about }) => (about === 0 ? "Back to the model as it came" : `Back to generation ${about}`),
+    gate: (event) => (isWayBack(event) ? backTo(event) : "Consolidated, and left as it was"),
+    rollback: backTo,
     deep: () => "Trained",
 };
 
@@ -23,6 +25,19 @@ const ICONS = { correction: "correct", pair: "correct", tick: "tick", gate: "ale
 const iconOf = ({ kind, score }) => ICONS[kind] ?? (score >= 0.5 ? "good" : "bad");
 
 const isFeedback = ({ kind }) => kind === "vote" || kind === "correction" || kind === "pair";
+
+/* What a training run came to, which the log has as JSON; any other reason as it is. */
+export function reasonOf({ kind, reason }) {
+    if (kind !== "deep" || !reason) return reason;
+    try {
+        const { held_out_before: from, held_out_after: to, forgetting, votes, corrections, pairs } = JSON.parse(reason);
+        const count = (n, word) => (n ? `${n.toLocaleString()} ${word}${n === 1 ? "" : "s"}` : null);
+        const said = [count(votes, "vote"), count(corrections, "correction"), count(pairs, "pair")].filter(Boolean).join(", ");
+        return `on ${said}: held-out feedback ${short(from)} → ${short(to)} nats a token, forgotten ${short(100 * forgetting)} %`;
+    } catch {
+        return reason;
+    }
+}
 
 const time = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
@@ -32,7 +47,7 @@ export function markUndone(events) {
     for (const event of events) {
         if (event.generation === null) continue;
         event.undone = event.generation > kept;
-        if (!event.undone && event.kind === "rollback") kept = event.about;
+        if (!event.undone && isWayBack(event)) kept = event.about;
     }
 }
 
@@ -143,6 +158,10 @@ export class LearnedPanel {
 
     drawFacts() {
         const { generation = 0, votes = 0, lessons = 0, mean_score: mean, spent_kl: moved, paused } = this.state ?? {};
+        const heldBack = this.state?.votes_held_back ?? 0;
+        byId("learned-held-back").hidden = heldBack === 0;
+        byId("learned-held-back").textContent =
+            `Votes became all alike: the next ${heldBack.toLocaleString()} teach nothing. Going back to any generation ends that.`;
         const fact = (name, value) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }));
         byId("learned-facts").replaceChildren(
             fact("Generation", generation.toLocaleString()),
@@ -207,7 +226,7 @@ export class LearnedPanel {
                     event.undone ? el("span", { class: "chip", text: "undone" }) : null,
                 ),
                 el("p", { class: "when", text: this.numbers(event) }),
-                event.reason ? el("p", { class: "when", text: event.reason }) : null,
+                event.reason ? el("p", { class: "when", text: reasonOf(event) }) : null,
                 words ? el("p", { class: "words", text: words, title: words }) : null,
                 this.tools(event, isNow),
             ),

@@ -6,6 +6,33 @@
  */
 import { el, iconButton } from "./dom.js";
 
+/* All that was said of an answer and not taken back, the last first: each has what was said before it. */
+function said(message) {
+    const all = [];
+    for (let { vote } = message; vote; vote = vote.before) all.push(vote);
+    return all;
+}
+
+/* Takes number `i` of them off the answer; with a correction go its words, unless there are later ones. */
+function takeOff(message, i) {
+    const all = said(message);
+    const [gone] = all.splice(i, 1);
+    if (gone.words !== undefined) {
+        const later = all.slice(0, i).findLast(({ words }) => words !== undefined);
+        if (later) later.words = gone.words;
+        else message.content = gone.words;
+    }
+    const vote = all.reduceRight((before, each) => Object.assign(each, { before }), undefined);
+    if (vote) message.vote = vote;
+    else delete message.vote;
+}
+
+/* The same for an event of the server's log, if it is of this answer. */
+export function forgetVote(message, event) {
+    const i = said(message).findIndex(({ sequence }) => sequence === event);
+    if (i >= 0) takeOff(message, i);
+}
+
 export class VoteBar {
     constructor(actions, words) {
         this.actions = actions;
@@ -46,34 +73,31 @@ export class VoteBar {
     async vote(score) {
         await this.run(async () => {
             const { generation, sequence } = await this.actions.vote(this.message.id, score);
-            this.message.vote = { score, generation, sequence };
+            this.message.vote = { score, generation, sequence, before: this.message.vote };
         });
     }
 
-    /* The better words take the place of the old ones, which stay with the answer until they are wanted back. */
+    /* The better words take the place of the old ones, which stay with what was said until they are wanted back. */
     async correct(text) {
         await this.run(async () => {
             const { generation, sequence } = await this.actions.correct(this.message.id, text);
-            this.message.vote = { corrected: true, generation, sequence };
-            this.message.original ??= this.message.content;
+            const words = this.message.content;
+            this.message.vote = { corrected: true, generation, sequence, words, before: this.message.vote };
             this.message.content = text;
             this.words.changed();
         });
     }
 
     /*
-     * A server with a log forgets what was said here and nothing else. One without goes back to what answered before,
-     * and what was said after it goes too.
+     * What was said last is taken back. A server with a log forgets that and nothing else; one without goes back to what
+     * answered before, and what was said of other answers after it goes too.
      */
     async undo() {
         await this.run(async () => {
             const { generation, sequence } = this.message.vote;
             if (sequence > 0) await this.actions.forget(this.message.model, sequence);
             else await this.actions.undo(this.message.model, generation - 1);
-            delete this.message.vote;
-            if (this.message.original === undefined) return;
-            this.message.content = this.message.original;
-            delete this.message.original;
+            takeOff(this.message, 0);
             this.words.changed();
         });
     }
