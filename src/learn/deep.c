@@ -249,7 +249,10 @@ static ruvllm_status go_back(struct rv_deep *d, double guard_kl, double most, do
     return RUVLLM_OK;
 }
 
-/* Anchors weigh as the guard says; values that weight alone would not bring back in time go back themselves. */
+/*
+ * Anchors weigh as the guard says; values that weight alone would not bring back in time go back themselves, unless
+ * nothing would be left of them: what comes of a limit that leaves no room at all is nothing.
+ */
 static ruvllm_status adapt(struct rv_deep *d, double guard_kl, double n_done, struct ruvllm_error *err)
 {
     double aim = rv_deep_guard_aim(&d->config, n_done), share;
@@ -257,7 +260,7 @@ static ruvllm_status adapt(struct rv_deep *d, double guard_kl, double n_done, st
 
     set_kl_scale(d, rv_deep_guard_scale(&d->config, d->state.kl_scale, guard_kl, aim));
     if (rv_deep_guard_is_lost(guard_kl, aim))
-        rc = go_back(d, guard_kl, aim, 0, &share, err);
+        rc = go_back(d, guard_kl, aim, LEAST_SHARE, &share, err);
     return rc;
 }
 

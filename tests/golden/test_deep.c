@@ -597,8 +597,7 @@ static bool save_now(void *user, const struct rv_deep_progress *p)
     struct saves *s = user;
     char path[PATH];
 
-    (void)p;
-    assert_true(s->n < MAX_SAVES);
+    assert_true(p->step > 0 && s->n < MAX_SAVES);
     path_of(s, s->n++, path);
     assert_ok(rv_deep_save(s->deep, path, err));
     return true;
