@@ -17,8 +17,8 @@
 #endif
 
 /*
- * A few vectors of some thousand numbers fill the nearest cache: so they are gone through in spans, with a group of rows
- * each, and a span is fetched once for the group.
+ * A few vectors of some thousand numbers fill the nearest cache: so they are gone through in spans, with a group of
+ * rows each, and a span is fetched once for the group.
  */
 enum { ADD_ROWS = 8, GROUP = 16, SPAN = 512 };
 
