@@ -33,7 +33,7 @@ struct reading {
 };
 
 struct vectors {
-    float *state, *changed, *slope, *grad_a, *grad_b, *mean_a, *mean_b, *square_a, *square_b;
+    float *state, *changed, *slope, *grad_a, *grad_b, *mean_a, *mean_b, *square_a, *square_b, *late_a, *late_b;
 };
 
 static struct vectors vectors_of(const struct rv_head_fit *f)
@@ -49,7 +49,9 @@ static struct vectors vectors_of(const struct rv_head_fit *f)
                             .mean_a = m + 3 * dims + 2 * n,
                             .mean_b = m + 3 * dims + 3 * n,
                             .square_a = m + 3 * dims + 4 * n,
-                            .square_b = m + 3 * dims + 5 * n};
+                            .square_b = m + 3 * dims + 5 * n,
+                            .late_a = m + 3 * dims + 6 * n,
+                            .late_b = m + 3 * dims + 7 * n};
 }
 
 ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *table,
@@ -60,10 +62,12 @@ ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *ta
     ruvllm_status rc;
 
     *out = (struct rv_head_fit){.table = table, .whitening = whitening, .anchors = anchors, .rank = rank, .pull = 1};
-    out->memory = rv_calloc(3 * dims + 6 * (size_t)rank * dims, sizeof(*out->memory));
+    out->memory = rv_calloc(3 * dims + 8 * (size_t)rank * dims, sizeof(*out->memory));
     out->marks = rv_calloc(table->head.n_vocab, sizeof(*out->marks));
     rc = out->memory && out->marks ? rv_credit_init(&out->credit, table->head.n_vocab, err)
                                    : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what fitting an adapter needs");
+    if (!rc)
+        rc = rv_tail_draw_init(&out->tail, table->head.n_vocab, err);
     if (rc)
         rv_head_fit_release(out);
     return rc;
@@ -76,6 +80,7 @@ void rv_head_fit_release(struct rv_head_fit *fit)
     rv_free(fit->down.rows);
     rv_free(fit->down.sums);
     rv_credit_release(&fit->credit);
+    rv_tail_draw_release(&fit->tail);
     rv_free(fit->memory);
     rv_free(fit->marks);
     *fit = (struct rv_head_fit){0};
@@ -151,16 +156,34 @@ static double number_of(const struct tally *t)
     return t->squares > 0 ? t->sum * t->sum / t->squares : 0;
 }
 
-/* Tokens that stand for all that are in no set. */
+/* Tokens that stand for all that are in no set: a draw that nothing was fitted to. */
 static void draw_tail(struct rv_head_fit *f)
 {
-    size_t n_vocab = f->table->head.n_vocab;
     struct rv_rng rng;
 
-    rv_rng_init(&rng, ++f->n_loads);
-    f->n_tail = n_vocab < RV_HEAD_FIT_TAIL ? n_vocab : RV_HEAD_FIT_TAIL;
-    for (size_t i = 0; i < f->n_tail; i++)
-        f->tail[i] = (int32_t)(n_vocab <= RV_HEAD_FIT_TAIL ? i : rv_rng_below(&rng, n_vocab));
+    rv_rng_init(&rng, ++f->n_draws);
+    rv_tail_draw(&f->tail, &rng);
+}
+
+static ruvllm_status note_side(struct rv_head_fit *f, const struct rv_head_fit_side *side, struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    for (size_t i = 0; i < side->n && !rc; i++)
+        rc = rv_tail_draw_note(&f->tail, side->rows[i].top, RV_TRACE_TOP, err);
+    return rc;
+}
+
+/* What was likely on anchors and in answers. */
+static ruvllm_status note_likely(struct rv_head_fit *f, struct ruvllm_error *err)
+{
+    ruvllm_status rc;
+
+    rv_tail_draw_clear(&f->tail);
+    rc = rv_tail_draw_note(&f->tail, f->anchors->top, (size_t)f->anchors->n * RV_TRACE_TOP, err);
+    if (!rc)
+        rc = note_side(f, &f->up, err);
+    return rc ? rc : note_side(f, &f->down, err);
 }
 
 ruvllm_status rv_head_fit_load(struct rv_head_fit *fit, struct rv_rehearsal_answer *const *answers, size_t n,
@@ -209,9 +232,10 @@ ruvllm_status rv_head_fit_load(struct rv_head_fit *fit, struct rv_rehearsal_answ
     close_side(&fit->down);
     if (!held_out) {
         fit->n_common = rv_credit_best(&fit->credit, fit->common, RV_HEAD_FIT_COMMON);
+        rc = note_likely(fit, err);
         draw_tail(fit);
     }
-    return RUVLLM_OK;
+    return rc;
 }
 
 /* ---- reading the head ----------------------------------------------------------------------- */
@@ -231,9 +255,6 @@ static void gather_one(struct rv_head_fit *f, struct reading *r, int32_t token)
 
 static void gather(struct rv_head_fit *f, struct reading *r, const int32_t *top, int32_t token)
 {
-    float many;
-    size_t n;
-
     r->n = 0;
     if (++f->mark == 0) { // the counter came round
         memset(f->marks, 0, f->table->head.n_vocab * sizeof(*f->marks));
@@ -244,12 +265,14 @@ static void gather(struct rv_head_fit *f, struct reading *r, const int32_t *top,
         gather_one(f, r, top[i]);
     for (size_t i = 0; i < f->n_common; i++)
         gather_one(f, r, f->common[i]);
-    n = r->n;
-    for (size_t i = 0; i < f->n_tail; i++)
-        gather_one(f, r, f->tail[i]);
-    many = r->n > n ? logf((float)(f->table->head.n_vocab - n) / (float)(r->n - n)) : 0;
-    for (size_t i = 0; i < r->n; i++)
-        r->many[i] = i < n ? 0 : many;
+    memset(r->many, 0, r->n * sizeof(*r->many));
+    for (size_t i = 0; i < f->tail.n; i++) {
+        size_t n = r->n;
+
+        gather_one(f, r, f->tail.tokens[i]);
+        if (r->n > n)
+            r->many[n] = f->tail.many[i];
+    }
 }
 
 /* Logarithms of the probabilities of the set's tokens for a state. */
@@ -577,35 +600,56 @@ static void adam(float *x, const float *grad, float *mean, float *square, size_t
     }
 }
 
+/* The mean of the later steps' values: steps go to and fro by chance, and what they have in common is what was found.
+ */
+static void take_mean(struct rv_head_adapter *x, const struct vectors *v, size_t n, int n_late)
+{
+    if (n_late == 0)
+        return;
+    memcpy(x->a, v->late_a, n * sizeof(*x->a));
+    memcpy(x->b, v->late_b, n * sizeof(*x->b));
+    rv_vec_scale(x->a, 1 / (float)n_late, n);
+    rv_vec_scale(x->b, 1 / (float)n_late, n);
+}
+
 void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, double budget, int n_steps,
                      int64_t until_us)
 {
     struct vectors v = vectors_of(fit);
     size_t dims = fit->table->head.n_dims, n = (size_t)fit->rank * dims;
     double step_a, step_b, seen = budget;
+    int n_late = 0;
     struct rv_rng rng;
 
     if (fit->anchors->n == 0 || (fit->up.n == 0 && fit->down.n == 0))
         return;
     rv_rng_init(&rng, (uint64_t)fit->up.n * 1000003 + fit->down.n);
     balance(fit, adapter, &v, &rng);
-    memset(v.mean_a, 0, 4 * n * sizeof(float));
+    memset(v.mean_a, 0, 6 * n * sizeof(float));
     rv_head_fit_kl(fit, adapter); // so that the table has rows to be measured
     step_a = STEP / sqrt((double)dims) / state_length(fit);
     step_b = STEP / sqrt((double)dims) / rv_head_table_length(fit->table);
     for (int t = 1; t <= n_steps && (t % 8 != 0 || rv_clock_us() < until_us); t++) {
         double rest = 1 - 0.9 * (t - 1) / n_steps, off; // steps become shorter towards the end
 
+        rv_tail_draw(&fit->tail, &rng);
         memset(v.grad_a, 0, 2 * n * sizeof(float));
         seen += 0.1 * (pull_back(fit, adapter, &v, &rng) - seen);
         push_side(fit, adapter, &fit->up, 1, &v, &rng);
         push_side(fit, adapter, &fit->down, -1, &v, &rng);
         adam(adapter->a, v.grad_a, v.mean_a, v.square_a, n, step_a * rest, t);
         adam(adapter->b, v.grad_b, v.mean_b, v.square_b, n, step_b * rest, t);
+        if (2 * t > n_steps) {
+            rv_vec_best()->add(v.late_a, adapter->a, 1, n);
+            rv_vec_best()->add(v.late_b, adapter->b, 1, n);
+            n_late++;
+        }
         off = seen / budget - 1;
         fit->pull *= exp(0.03 * (off > 1 ? 1 : off));
         fit->pull = fit->pull < LEAST_PULL ? LEAST_PULL : fit->pull > MOST_PULL ? MOST_PULL : fit->pull;
     }
+    take_mean(adapter, &v, n, n_late);
+    draw_tail(fit);
     rv_head_fit_project(fit, adapter, budget);
 }
 

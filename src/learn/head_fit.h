@@ -14,11 +14,11 @@
 #include "learn/head_adapter.h"
 #include "learn/head_table.h"
 #include "learn/rehearsal.h"
+#include "learn/tail_draw.h"
 
 enum {
     RV_HEAD_FIT_COMMON = 64,
-    RV_HEAD_FIT_TAIL = 128,
-    RV_HEAD_FIT_SET = RV_TRACE_TOP + 1 + RV_HEAD_FIT_COMMON + RV_HEAD_FIT_TAIL,
+    RV_HEAD_FIT_SET = RV_TRACE_TOP + 1 + RV_HEAD_FIT_COMMON + RV_TAIL_DRAW_MAX,
     RV_HEAD_FIT_COMPARED = 512
 };
 
@@ -50,9 +50,8 @@ struct rv_head_fit {
     struct rv_credit credit;
     int32_t common[RV_HEAD_FIT_COMMON];
     size_t n_common;
-    int32_t tail[RV_HEAD_FIT_TAIL]; // drawn anew for every load
-    size_t n_tail;
-    uint64_t n_loads;
+    struct rv_tail_draw tail; // drawn anew for every load and step
+    uint64_t n_draws;
     double n_good; // answers that count, by their weights
     float *memory; // scratch of the rest
     uint32_t *marks;
