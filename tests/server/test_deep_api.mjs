@@ -12,6 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), "ruvllm-deep-"));
 const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
 const play = readFileSync(join(process.env.RUVLLM_TEST_DATA ?? "", "text", "tinyshakespeare.txt"), "latin1");
 const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
+const LESSONS = 8;
 const LONG = 300000; // a run computes only while nothing else does, on a machine that may be busy
 
 const key = (...more) => createKey(join(folder, "store.db"), ...more).key;
@@ -59,9 +60,9 @@ describe("a training run", () => {
     });
 
     it("is one at a time, and stops when its tenant wants it to", async () => {
-        for (let i = 0; i < 12; i++) {
+        for (let i = 0; i < LESSONS; i++) {
             const reply = await ask(anna, play.slice(i * 300, i * 300 + 40));
-            await server.client(anna).post("/feedback", { body: { response_id: reply.id, correction: play.slice(i * 300 + 40, i * 300 + 150) } });
+            await server.client(anna).post("/feedback", { body: { response_id: reply.id, correction: play.slice(i * 300 + 40, i * 300 + 120) } });
         }
         const { generation } = await learned(anna);
         const run = await begin(anna);
@@ -82,7 +83,7 @@ describe("a training run", () => {
         await begin(anna, { model: "text", fresh: true, max_forgetting: 0.5 });
         const run = await ended(anna);
         assert.equal(run.status, "done", JSON.stringify(run));
-        assert.equal(run.corrections, 12);
+        assert.equal(run.corrections, LESSONS);
         assert.ok(run.held_out < run.held_out_before && run.forgetting < 0.5 && run.seconds > 0, JSON.stringify(run));
         assert.ok(run.step > 0 && run.step <= run.steps && run.epoch > 0 && run.epoch <= run.epochs, JSON.stringify(run));
         assert.equal(run.generation, generation + 1);
@@ -98,7 +99,7 @@ describe("a training run", () => {
     });
 
     it("does not keep a server from ending", async () => {
-        await server.client(anna).post("/learning/rollback", { body: { generation: 12 } });
+        await server.client(anna).post("/learning/rollback", { body: { generation: LESSONS } });
         assert.equal((await begin(anna, { fresh: true })).status, "running");
         assert.deepEqual(await server.stop(), { code: 0, signal: null });
     });

@@ -214,12 +214,31 @@ static void a_tick_that_was_turned_down_makes_no_generation(void **state)
     ruvllm_store_close(store);
 }
 
+/* Who paused learning is told that nothing was gone over, and loses nothing by asking. */
+static void while_paused_nothing_is_gone_over(void **state)
+{
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, NULL);
+    vote(&bed, 3);
+    assert_ok(rv_learner_pause(bed.learner, NULL, true, err));
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_int_equal(n_used, 0);
+    assert_ok(rv_learner_pause(bed.learner, NULL, false, err));
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_int_equal(n_used, 3);
+    close_bed(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
+        cmocka_unit_test(while_paused_nothing_is_gone_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

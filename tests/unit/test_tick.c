@@ -261,6 +261,7 @@ static void an_alarm_about_long_ago_goes_back_as_far_as_it_can(void **state)
     bed.learner->now.generation = (int64_t)1 << 50;
     vote(&bed, 1);
     vote(&bed, 0);
+    assert_int_equal(rv_tenant_learner_kept_since(bed.learner, 1), ((int64_t)1 << 50) + 1); // what is told of it
     assert_ok(rv_tenant_learner_pause(bed.learner, 1, err));
     assert_true(bed.learner->now.generation == ((int64_t)1 << 50) + 3 && bed.learner->now.n_votes == 1);
     close_bed(&bed);
