@@ -230,7 +230,7 @@ static ruvllm_status teach(struct rv_learner *l, struct rv_learner_tenant *t, co
         rv_learner_study_vote(l, t, lesson->lesson.good, &d.vote);
     if (!rc)
         note(l, lesson, result->seq, d.event.time_us);
-    result->generation = t->state->now.generation;
+    result->generation = t->state->now.generation + (!rc && is_next && t->is_lost); // what the log has, in any case
     release_draft(&d);
     return rc;
 }
