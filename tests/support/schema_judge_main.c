@@ -17,17 +17,16 @@
 
 enum { MAX_STEPS = 600, EAGER_END = 3 };
 
-static struct rv_token_trie *make_trie(struct tiny_vocab *tiny)
+static struct rv_token_trie *make_trie(struct tiny_vocab *tiny, struct rv_vocab **vocab)
 {
     static const char *const words[] = {"\",", "\"}", "\":", "{\"", "true", "null",
                                         "ab",  "abc", "\"a", "12",  "}}",   "[]"};
     struct rv_token_trie *trie;
-    struct rv_vocab *vocab;
 
     tiny_vocab_bpe(tiny, "gpt-2");
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         (void)tiny_vocab_add(tiny, words[i], RV_TOKEN_NORMAL, 0);
-    if (rv_vocab_new(&vocab, &tiny->spec, NULL) || rv_token_trie_new(&trie, vocab, NULL))
+    if (rv_vocab_new(vocab, &tiny->spec, NULL) || rv_token_trie_new(&trie, *vocab, NULL))
         exit(1);
     return trie;
 }
@@ -127,7 +126,8 @@ static void judge(const struct rv_token_trie *trie, yyjson_val *task, yyjson_mut
 int main(void)
 {
     static struct tiny_vocab tiny;
-    const struct rv_token_trie *trie = make_trie(&tiny);
+    struct rv_vocab *vocab;
+    struct rv_token_trie *trie = make_trie(&tiny, &vocab);
     char *line = NULL;
     size_t cap = 0;
     ssize_t len;
@@ -149,5 +149,7 @@ int main(void)
         yyjson_doc_free(task);
     }
     free(line);
+    rv_token_trie_free(trie);
+    rv_vocab_free(vocab);
     return 0;
 }
