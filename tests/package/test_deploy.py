@@ -39,6 +39,10 @@ class Units(FolderCase):
                         "Type=notify", "StateDirectory=ruvllm", "LimitCORE=0"):
             self.assertIn("\n" + setting, self.text)
 
+    def test_the_background_may_be_idle(self):
+        denied = self.text.index("\nSystemCallFilter=~@privileged @resources")
+        self.assertIn("\nSystemCallFilter=sched_setscheduler sched_setattr", self.text[denied:])  # the later line has the last word
+
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd here")
     def test_systemd_rates_its_exposure_at_most_2_and_knows_every_setting(self):
         done = run("systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", self.path)
