@@ -55,10 +55,11 @@ static bool on_progress(void *user, const struct ruvllm_train_progress *progress
 {
     struct run *run = user;
 
+    if (progress->step > run->step) // else something was measured, which has no loss of its own
+        run->loss = progress->loss;
     run->epoch = progress->epoch;
     run->step = progress->step;
     run->n_steps = progress->n_steps;
-    run->loss = progress->loss;
     run->held_out_before = progress->held_out_before;
     if (!isnan(progress->held_out)) // once after each epoch
         run->held_out = progress->held_out;

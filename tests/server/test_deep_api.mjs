@@ -83,6 +83,7 @@ describe("a training run", () => {
         await begin(anna, { model: "text", fresh: true, max_forgetting: 0.5 });
         const run = await ended(anna);
         assert.equal(run.status, "done", JSON.stringify(run));
+        assert.ok(run.loss > 0, `${run.loss}`); // of its last step
         assert.equal(run.corrections, LESSONS);
         assert.ok(run.held_out < run.held_out_before && run.forgetting < 0.5 && run.seconds > 0, JSON.stringify(run));
         assert.ok(run.step > 0 && run.step <= run.steps && run.epoch > 0 && run.epoch <= run.epochs, JSON.stringify(run));
