@@ -1,6 +1,7 @@
 /*
  * What learning costs those who are served: 16 streams decode, on an engine that captures and learns from votes that
- * arrive at 10 a second, each on the disk, and on an engine that does not; in turn, round after round.
+ * arrive at 10 a second, each on the disk, and on an engine that does not; in turn, round after round. Then the same
+ * streams beside a training run of idle priority in the engine that learns, and without one.
  *
  *     bench_votes MODEL [ROUNDS [STORE]]
  *
@@ -8,6 +9,7 @@
  *     votes.step_p99_ms.on.<model>=41.2   of the time between two steps of the engine; likewise p50, and off
  *     votes.step_p99_more_ms.<model>=0.3  the difference
  *     votes.ack_p99_ms.<model>=3.1        the feedback call, with its commit; votes.a_second how many came
+ *     votes.deep_ratio.<model>=0.93       tokens a second beside a training run, over those without
  *
  * STORE is a file that stays, so that a large model need not write its first texts again.
  */
@@ -16,6 +18,7 @@
 #include "learn_lab.h"
 
 #include "base/clock.h"
+#include "ruvllm_train.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -95,10 +98,9 @@ static void submit_all(struct floor *f, uint64_t round, struct clock *clock, uin
 }
 
 /* One round of 16 answers: tokens a second, and the times between steps. A round below 0 only warms up. */
-static void serve(struct floor *f, int round)
+static void serve(struct floor *f, int round, bool votes)
 {
     struct clock *clock = &f->clocks[(round + 1) % 2];
-    bool votes = f->host->store && round >= 0;
     uint64_t ids[N_STREAMS];
     int64_t start;
     pthread_t voter;
@@ -123,6 +125,64 @@ static void serve(struct floor *f, int round)
     if (votes)
         pthread_join(voter, NULL);
     memcpy(f->voted, ids, sizeof(ids));
+}
+
+/* ---- beside a training run ------------------------------------------------------------------ */
+
+struct training {
+    struct host *host;
+    const char *tenant;
+    atomic_bool is_over;
+};
+
+static bool on_progress(void *user, const struct ruvllm_train_progress *progress)
+{
+    struct training *t = user;
+
+    (void)progress;
+    return !atomic_load(&t->is_over);
+}
+
+static void *train(void *arg)
+{
+    struct training *t = arg;
+    struct ruvllm_train_params params = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params deep = ruvllm_deep_params_default();
+    struct ruvllm_deep_report report = {.struct_size = sizeof(report), .train = {.struct_size = sizeof(report.train)}};
+    struct ruvllm_error err = {0};
+
+    params.n_epochs = 1000; // it is stopped
+    params.on_progress = on_progress;
+    params.user = t;
+    deep.train = &params;
+    deep.is_idle = true;
+    if (ruvllm_engine_learn_deep(t->host->engine, t->tenant, &deep, &report, &err))
+        lab_die("training run", &err);
+    return NULL;
+}
+
+static void serve_beside(struct floor *f, int round)
+{
+    struct training training = {.host = f->host, .tenant = f->tenants[0]};
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, train, &training))
+        lab_die("thread", NULL);
+    serve(f, round, false);
+    atomic_store(&training.is_over, true);
+    pthread_join(thread, NULL);
+}
+
+static void report_beside(const char *model, struct floor *floors, int n_rounds)
+{
+    double ratios[MAX_ROUNDS], p99[2];
+
+    for (int i = 0; i < n_rounds; i++)
+        ratios[i] = floors[1].rates[i] / floors[0].rates[i];
+    for (int side = 0; side < 2; side++)
+        p99[side] = learn_sample_quantile(floors[side].gaps_ms, (size_t)floors[side].n_gaps, 0.99);
+    printf("votes.deep_ratio.%s=%.4f\n", model, learn_sample_quantile(ratios, (size_t)n_rounds, 0.5));
+    printf("votes.deep_step_p99_more_ms.%s=%.3f\n", model, p99[1] - p99[0]);
 }
 
 static void name_tenants(struct floor *f)
@@ -160,7 +220,7 @@ int main(int argc, char **argv)
     struct host_config config = {
         .store = argc > 3 ? argv[3] : NULL, .context = 160, .n_streams = N_STREAMS, .n_threads = 2};
     int n_rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 7;
-    static struct floor floors[2];
+    static struct floor floors[2], beside[2];
     struct host hosts[2];
     char model[64];
 
@@ -177,10 +237,22 @@ int main(int argc, char **argv)
         name_tenants(&floors[side]);
     }
     for (int i = -1; i < n_rounds; i++) { // the first one warms up and leaves answers to vote on
-        for (int turn = 0; turn < 2; turn++)
-            serve(&floors[(i + 1 + turn) % 2], i);
+        for (int turn = 0; turn < 2; turn++) {
+            int side = (i + 1 + turn) % 2;
+
+            serve(&floors[side], i, side == 1 && i >= 0);
+        }
     }
     report(model, floors, n_rounds);
+    for (int side = 0; side < 2; side++) {
+        beside[side].host = &hosts[1];
+        memcpy(beside[side].tenants, floors[1].tenants, sizeof(floors[1].tenants));
+    }
+    for (int i = 0; i < n_rounds; i++) {
+        serve(&beside[0], i, false);
+        serve_beside(&beside[1], i);
+    }
+    report_beside(model, beside, n_rounds);
     host_close(&hosts[0]);
     host_close(&hosts[1]);
     return 0;

@@ -38,7 +38,7 @@ static void learn(struct learn_args *args, struct skill *skill, int32_t rank, co
 
 void learn_row2(struct learn_args *args)
 {
-    const struct course whole = {.n_votes = 1000, .n_points = 5, .n_answers = 600, .n_between = 128, .n_others = 20};
+    const struct course whole = {.n_votes = 1000, .n_points = 5, .n_answers = 600, .n_between = 128, .n_others = 64};
     const struct course quick = {.n_votes = 400, .n_points = 1, .n_answers = 320, .n_others = 8};
     const struct course *course = args->is_short ? &quick : &whole;
     struct skill skill;

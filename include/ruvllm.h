@@ -371,14 +371,14 @@ RUVLLM_API ruvllm_status ruvllm_shape_check(const ruvllm_model *model, const str
 /* How the model's chat template has calls of tools written. The strings live as long as the process. */
 struct ruvllm_tool_style {
     size_t struct_size;
-    const char *name;      // "hermes", "mistral", "phi" or "llama3"
+    const char *name;      // "hermes", "mistral", "phi", "granite", "llama3" or "gemma"
     const char *open;      // stands before a call, or before a list of them; "": nothing does
     const char *close;     // stands behind; "": nothing does
     const char *arguments; // a call is {"name": "...", "<this>": {...}}
     bool is_list;          // calls stand in one array; else each has its own `open` and `close`
 };
 
-/* RUVLLM_UNSUPPORTED for a model whose template has no place for tools. */
+/* RUVLLM_UNSUPPORTED for a model whose template has no place for tools, or calls them in no way that is known. */
 RUVLLM_API ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_tool_style *out,
                                                struct ruvllm_error *err);
 

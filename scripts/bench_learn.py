@@ -8,7 +8,7 @@ Runs every row on its models, with several seeds where chance has a part, and pr
 The interval is of 95 %. Where a seed only draws more samples (one vote each, say) all are taken together; where a seed
 is a whole course of learning, the interval is Student's over seeds, which with three of them is wide.
 
-Writes docs/learning/figures.md, where a row's figures replace those of the run before, and curves as
+Writes docs/learning/figures.md as rows end, each in place of its figures of the run before, and curves as
 docs/learning/row<N>.svg for rows that were run on all their models.
 """
 
@@ -175,30 +175,71 @@ def translate(row, model, lines):
 
 
 def take(row, model, seed, out, figures, curves):
-    """Reads what one run has printed into `figures` by name and `curves`, a list of (row, rank, what, model, seed, x, y)."""
+    """Reads what one run has printed into `figures` by name and `curves`, a list of (rank, what, model, seed, x, y)."""
     for line in translate(row, model, out.splitlines()):
         if line.startswith("curve."):
             key, y = line.split("=")
             key, x = key.split("@")
             parts = key[len("curve.%s." % row):-len("." + short_name(model))].split(".")
             rank = parts.pop(0) if re.fullmatch(r"r\d+", parts[0]) else ""
-            curves.append((row, rank, ".".join(parts), short_name(model), seed, float(x), float(y)))
+            curves.append((rank, ".".join(parts), short_name(model), seed, float(x), float(y)))
         elif LINE.match(line):
             name = line.split("=")[0]
             figures.setdefault(name, Figure(name)).add(line)
 
 
-def measure(row, models, a, curves):
-    """The figures of a row. What measures no time runs as many at once as there are processors, the longest first."""
-    jobs = [(model, seed, command) for model in models for seed, command in enumerate(commands(row, model, a), 1)]
-    with concurrent.futures.ThreadPoolExecutor(1 if row in TIMED else os.cpu_count()) as pool:
-        running = {job[:2]: pool.submit(run, job[2]) for job in reversed(jobs)}
+def cost_of(row, model):
+    """What to begin with: courses of minutes, and of those the largest models, so that nothing long is left to the end."""
+    return row in LONG, SMALL.index(model) if model in SMALL else 0, row in ("2", "5")
+
+
+class Course:
+    """A row while it is measured: what it runs, and what that has come to."""
+
+    def __init__(self, row, models, a):
+        self.row, self.models, self.figures, self.curves = row, models, [], []
+        self.jobs = [(m, seed, command) for m in models for seed, command in enumerate(commands(row, m, a), 1)]
+        self.running = {}
+
+    def start(self, pool, job):
+        self.running[job[:2]] = pool.submit(self.work, *job)
+
+    def work(self, model, seed, command):
+        began = time.monotonic()
+        out = run(command)
+        print("# row %s %s %d took %.0f s" % (self.row, short_name(model), seed, time.monotonic() - began), flush=True)
+        return out
+
+    def is_done(self):
+        return all(future.done() for future in self.running.values())
+
+    def end(self):
+        """Reads what was printed, in the order of models and seeds, whichever came first."""
         figures = {}
-        for model, seed, _ in jobs:
-            take(row, model, seed, running[model, seed].result(), figures, curves)
-    for figure in figures.values():
-        print(figure.text(), flush=True)
-    return list(figures.values())
+        for model, seed, _ in self.jobs:
+            take(self.row, model, seed, self.running[model, seed].result(), figures, self.curves)
+        self.figures = list(figures.values())
+        for figure in self.figures:
+            print(figure.text(), flush=True)
+
+
+def measure(courses, n_at_once):
+    """Runs the courses' jobs, `n_at_once` of them; yields each course when its last job is done."""
+    with concurrent.futures.ThreadPoolExecutor(n_at_once) as pool:
+        jobs = [(course, job) for course in courses for job in course.jobs]
+        if n_at_once > 1:
+            jobs.sort(key=lambda pair: cost_of(pair[0].row, pair[1][0]), reverse=True)
+        for course, job in jobs:
+            course.start(pool, job)
+        left, futures = list(courses), [f for course in courses for f in course.running.values()]
+        for future in concurrent.futures.as_completed(futures):
+            if future.exception():
+                pool.shutdown(wait=False, cancel_futures=True)
+            future.result()
+            for course in [c for c in left if c.is_done()]:
+                left.remove(course)
+                course.end()
+                yield course
 
 
 def kill_store(a, figures):
@@ -237,13 +278,13 @@ def is_of(name, row, model):
     return name.startswith("votes." if row == "votes" else "learn.%s." % row) and name.endswith("." + model)
 
 
-def write_table(path, figures, ran):
-    """`ran` are pairs of a row and a model, whose figures before are forgotten."""
+def write_table(path, figures, row, models):
+    """The figures before of that row and these models are forgotten."""
     rows = {}
     if os.path.exists(path):
         for line in open(path, encoding="utf-8"):
             found = re.match(r"\| `(\S+)` \|", line)
-            if found and not any(is_of(found.group(1), row, model) for row, model in ran):
+            if found and not any(is_of(found.group(1), row, m) for m in models):
                 rows[found.group(1)] = line
     for figure in figures:
         rows[figure.name] = "| `%s` | %s | %s | %s | %s |\n" % ((figure.name,) + figure.cells())
@@ -251,38 +292,37 @@ def write_table(path, figures, ran):
         file.write(HEAD + "".join(rows[name] for name in sorted(rows, key=order_of)))
 
 
-def write(figures, curves, ran, complete):
+def write(course):
+    """At once, so that a run that is stopped keeps the rows it has measured."""
     folder = os.path.join(ROOT, "docs", "learning")
+    names = [short_name(m) for m in course.models] + (["sqlite"] if course.row == "9" else [])
     os.makedirs(folder, exist_ok=True)
-    write_table(os.path.join(folder, "figures.md"), figures, ran)
-    for row in sorted({c[0] for c in curves}):
-        if row in complete:
-            draw([c[1:] for c in curves if c[0] == row], row, os.path.join(folder, "row%s.svg" % row))
+    write_table(os.path.join(folder, "figures.md"), course.figures, course.row, names)
+    if course.curves and set(ROWS[course.row][0]) <= set(course.models):
+        draw(course.curves, course.row, os.path.join(folder, "row%s.svg" % course.row))
 
 
 def main():
     a = parse_arguments()
     wanted = a.rows.split(",") if a.rows else [
         r for r in ROWS if r in ("14", "15", "votes") or os.path.exists(os.path.join(ROOT, "bench", "learn_row%s.c" % r))]
-    figures, curves, ran, complete, start = [], [], [], set(), time.monotonic()
+    figures, courses, start = [], [], time.monotonic()
     for row in wanted:
         if row not in ROWS:
             sys.exit("there is no row '%s'" % row)
         models = a.models.split(",") if a.models else ROWS[row][0]
-        began = time.monotonic()
         for model in [m for m in models if not find_model(m)]:
             print("# row %s: '%s' is not there; run `make models`" % (row, model), flush=True)
-        there = [m for m in models if find_model(m)]
-        figures += measure(row, there, a, curves)
-        ran += [(row, short_name(m)) for m in there]
-        if row == "9":
-            kill_store(a, figures)
-            ran.append((row, "sqlite"))
-        if set(ROWS[row][0]) <= set(there):
-            complete.add(row)
-        print("# row %s took %.0f s" % (row, time.monotonic() - began), flush=True)
-    if figures and not a.no_write:
-        write(figures, curves, ran, complete)
+        courses.append(Course(row, [m for m in models if find_model(m)], a))
+    # What measures time has the machine for itself; the rest runs as many at once as there are processors.
+    for is_timed, n_at_once in ((True, 1), (False, os.cpu_count())):
+        for course in measure([c for c in courses if (c.row in TIMED) == is_timed], n_at_once):
+            if course.row == "9":
+                kill_store(a, course.figures)
+            if course.figures and not a.no_write:
+                write(course)
+            figures += course.figures
+            print("# row %s after %.1f minutes" % (course.row, (time.monotonic() - start) / 60), flush=True)
     low = [f.name for f in figures if f.is_ok() is False]
     print("# %d figures, %d below what they must be, %.1f minutes" % (len(figures), len(low), (time.monotonic() - start) / 60))
     for name in low:

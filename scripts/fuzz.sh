@@ -48,8 +48,9 @@ max_len=4096
 if [ -f "tests/fuzz/$target.max_len" ]; then
     max_len=$(cat "tests/fuzz/$target.max_len")
 fi
+# Inputs that take long are mutated less often: a few of them would otherwise take most of the time.
 set -- "$stop" -malloc_limit_mb=64 -rss_limit_mb=2048 -timeout=5 -max_len="${FUZZ_MAX_LEN:-$max_len}" \
-    -artifact_prefix="$found/" -print_final_stats=1
+    -entropic_scale_per_exec_time=1 -artifact_prefix="$found/" -print_final_stats=1
 if [ -f "tests/fuzz/$target.dict" ]; then
     set -- "$@" -dict="$root/tests/fuzz/$target.dict"
 fi

@@ -76,7 +76,31 @@ static int usage_error(const struct rv_command *command, const char *message)
     return RV_EXIT_USAGE;
 }
 
-/* Says that the option is unknown, with the nearest known one. */
+/* What users of other servers are used to type, and what it is here: no nearness of letters would find it. */
+static const struct {
+    const char *theirs, *ours;
+} elsewhere[] = {
+    {"--port", "listen"},           {"--host", "listen"},
+    {"--ctx-size", "ctx"},          {"--max-model-len", "ctx"},
+    {"--batch-size", "batch"},      {"--parallel", "max-sequences"},
+    {"-np", "max-sequences"},       {"--max-num-seqs", "max-sequences"},
+    {"--model-draft", "draft"},     {"-md", "draft"},
+    {"--lora", "adapter"},          {"--ssl-cert-file", "tls-cert"},
+    {"--ssl-certfile", "tls-cert"}, {"--ssl-key-file", "tls-key"},
+    {"--ssl-keyfile", "tls-key"},   {"--n-predict", "max-tokens"},
+    {"--temperature", "temp"},
+};
+
+static bool is_called_elsewhere(const char *ours, const char *word, size_t len)
+{
+    for (size_t i = 0; i < RV_OPTION_COUNT(elsewhere); i++)
+        if (strcmp(elsewhere[i].ours, ours) == 0 && strlen(elsewhere[i].theirs) == len &&
+            memcmp(elsewhere[i].theirs, word, len) == 0)
+            return true;
+    return false;
+}
+
+/* Says that the option is unknown, with the one that is called so elsewhere, or the nearest known one. */
 static int unknown_option(const struct rv_command *command, const char *word)
 {
     struct rv_suggestion nearest;
@@ -88,7 +112,10 @@ static int unknown_option(const struct rv_command *command, const char *word)
     for (size_t g = 0; g < command->n_groups; g++) {
         for (size_t i = 0; i < command->groups[g].n_options; i++) {
             snprintf(spelled, sizeof(spelled), "--%s", command->groups[g].options[i].name);
-            rv_suggestion_offer(&nearest, spelled);
+            if (is_called_elsewhere(command->groups[g].options[i].name, word, len))
+                rv_suggestion_settle(&nearest, spelled);
+            else
+                rv_suggestion_offer(&nearest, spelled);
         }
     }
     if (nearest.best[0])

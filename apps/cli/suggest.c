@@ -60,3 +60,9 @@ void rv_suggestion_offer(struct rv_suggestion *s, const char *known)
         snprintf(s->best, sizeof(s->best), "%s", known);
     }
 }
+
+void rv_suggestion_settle(struct rv_suggestion *s, const char *known)
+{
+    s->distance = 0;
+    snprintf(s->best, sizeof(s->best), "%s", known);
+}

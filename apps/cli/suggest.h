@@ -14,5 +14,7 @@ struct rv_suggestion {
 void rv_suggestion_init(struct rv_suggestion *s, const char *word, size_t len);
 /* Considers one known word. */
 void rv_suggestion_offer(struct rv_suggestion *s, const char *known);
+/* This one is meant: nothing that is offered is nearer. */
+void rv_suggestion_settle(struct rv_suggestion *s, const char *known);
 
 #endif

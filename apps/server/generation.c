@@ -112,6 +112,20 @@ static ruvllm_status submit(struct rv_call *call, struct rv_generation_choice *c
     return rc;
 }
 
+/* Before the template is asked for what it has no place for: its own complaint would be about something else. */
+static ruvllm_status check_tools(struct rv_call *call, struct ruvllm_error *err)
+{
+    const ruvllm_model *model = ruvllm_engine_model(call->engine);
+    struct ruvllm_tool_style style = {.struct_size = sizeof(style)};
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (call->request->params.tools && ruvllm_model_chat_template(model)) // without one there is no chat at all
+        rc = ruvllm_tool_style_get(model, &style, err);
+    if (rc == RUVLLM_UNSUPPORTED)
+        rv_api_error_set(&call->generation->failure, 400, "invalid_value", "tools", "%s", err->message);
+    return rc;
+}
+
 /* Reads the answer's shape before anything runs, so that a failure names the client's own field. */
 static ruvllm_status check_shape(struct rv_call *call, ruvllm_thought thought, struct ruvllm_error *err)
 {
@@ -185,7 +199,9 @@ static ruvllm_status submit_input(struct rv_call *call, size_t i_input, struct r
     if (r->conversation)
         given = (struct ruvllm_input){
             .struct_size = sizeof(given), .conversation = r->conversation, .conversation_len = r->conversation_len};
-    rc = ruvllm_tokenize(ruvllm_engine_model(call->engine), &given, &tokens, &input.n_tokens, err);
+    rc = check_tools(call, err);
+    if (!rc)
+        rc = ruvllm_tokenize(ruvllm_engine_model(call->engine), &given, &tokens, &input.n_tokens, err);
     input.tokens = tokens;
     if (!rc)
         rc = find_thought(call, tokens, input.n_tokens, &thought, err);

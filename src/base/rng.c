@@ -69,3 +69,19 @@ uint64_t rv_rng_seed_from_system(void)
     clock_gettime(CLOCK_MONOTONIC, &now); // no entropy source: still different on every call
     return (uint64_t)now.tv_nsec * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)now.tv_sec;
 }
+
+size_t rv_rng_pick(struct rv_rng *rng, const float *sums, size_t n)
+{
+    float mark = (float)rv_rng_uniform(rng) * sums[n - 1];
+    size_t low = 0, high = n - 1;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (sums[mid] > mark)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}

@@ -2,6 +2,7 @@
 #ifndef RV_BASE_RNG_H
 #define RV_BASE_RNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct rv_rng {
@@ -18,5 +19,7 @@ uint64_t rv_rng_below(struct rv_rng *rng, uint64_t n);
 double rv_rng_normal(struct rv_rng *rng);
 /* A seed nobody can guess, from the operating system. */
 uint64_t rv_rng_seed_from_system(void);
+/* One of n (1 or more) by its share in running sums of shares. */
+size_t rv_rng_pick(struct rv_rng *rng, const float *sums, size_t n);
 
 #endif

@@ -140,8 +140,9 @@ ruvllm_status rv_constraint_find(struct rv_constraint_shelf *shelf, const struct
         return rc;
     if (source.kind == RV_GRAMMAR_TOOLS) {
         if (!shelf->style)
-            return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
-                                "the model's chat template has no place for tools");
+            return rv_fail_kind(
+                err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
+                "the model's chat template has no place for tools, or calls them in a way that is not known");
         source.tools = (struct rv_tool_grammar_wish){.style = shelf->style,
                                                      .must_call = params->must_call_tool || params->tool_name,
                                                      .is_single = params->one_tool_call || params->tool_name,

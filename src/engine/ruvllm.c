@@ -161,8 +161,9 @@ ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_too
         return rv_door_fail_null(err, model ? "out" : "model");
     known = rv_tool_style_of(model->template_source);
     if (!known)
-        return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
-                            "the model's chat template has no place for tools");
+        return rv_fail_kind(
+            err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_MODEL,
+            "the model's chat template has no place for tools, or calls them in a way that is not known");
     style.name = known->name;
     style.open = known->open;
     style.close = known->close;

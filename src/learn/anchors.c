@@ -22,6 +22,11 @@ void rv_anchors_release(struct rv_anchors *anchors)
     *anchors = (struct rv_anchors){0};
 }
 
+size_t rv_anchors_n_guards(const struct rv_anchors *anchors)
+{
+    return ((size_t)anchors->n + RV_ANCHORS_GUARD - 1) / RV_ANCHORS_GUARD;
+}
+
 void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace, int32_t stride)
 {
     size_t dims = (size_t)anchors->n_dims;

@@ -13,7 +13,7 @@
 
 enum {
     RV_ANCHORS_MAX = 3072,
-    RV_ANCHORS_GUARD = 8 // every eighth only measures: what was fitted to would flatter itself
+    RV_ANCHORS_GUARD = 4 // every fourth only measures: what was fitted to would flatter itself
 };
 
 struct rv_anchors {
@@ -25,6 +25,8 @@ struct rv_anchors {
 
 RV_CHECKED ruvllm_status rv_anchors_init(struct rv_anchors *out, int32_t n_dims, struct ruvllm_error *err);
 void rv_anchors_release(struct rv_anchors *anchors);
+/* How many of them measure: 0, 4, 8, ... */
+size_t rv_anchors_n_guards(const struct rv_anchors *anchors);
 /* Takes every `stride`-th row of a trace, as long as there is room. */
 void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace, int32_t stride);
 

@@ -63,7 +63,8 @@ float rv_credit_of(const struct rv_credit *credit, int32_t token)
     error = sqrt(good * (1 - good) / credit->n_good + bad * (1 - bad) / credit->n_bad);
     z = (good - bad) / error;
     certain = 1 - CHANCE * CHANCE / (z * z);
-    return certain > 0 ? (float)((good - bad) / (good + bad) * certain) : 0;
+    /* What few good answers have cannot be what most were praised for. */
+    return certain > 0 ? (float)((good - bad) * fabs(good - bad) / (good + bad) * certain) : 0;
 }
 
 size_t rv_credit_best(const struct rv_credit *credit, int32_t *out, size_t max)

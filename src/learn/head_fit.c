@@ -17,7 +17,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { ANCHORS_A_STEP = 32, GUARDS_A_STEP = 12, ROWS_A_STEP = 32 }; // rows of either side
+enum {
+    ANCHORS_A_STEP = 32,
+    ROWS_A_STEP = 32, // of either side
+    LOOK_EVERY = 16,  // steps: how far the adapter moves each anchor
+    MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK
+};
 
 static const double STEP = 0.04, MOMENTUM = 0.9, SPREAD = 0.99, LEAST_PULL = 0.02, MOST_PULL = 200;
 static const float PLAIN_SHARE = 0.01f; // of a token's weight that does not depend on its credit
@@ -67,6 +72,8 @@ ruvllm_status rv_head_fit_init(struct rv_head_fit *out, struct rv_head_table *ta
     rc = out->memory && out->marks ? rv_credit_init(&out->credit, table->head.n_vocab, err)
                                    : rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate what fitting an adapter needs");
     if (!rc)
+        rc = rv_anchor_draw_init(&out->draw, anchors, err);
+    if (!rc)
         rc = rv_tail_draw_init(&out->tail, table->head.n_vocab, err);
     if (rc)
         rv_head_fit_release(out);
@@ -83,6 +90,7 @@ void rv_head_fit_release(struct rv_head_fit *fit)
     rv_tail_draw_release(&fit->tail);
     rv_free(fit->memory);
     rv_free(fit->marks);
+    rv_anchor_draw_release(&fit->draw);
     *fit = (struct rv_head_fit){0};
 }
 
@@ -332,18 +340,12 @@ static double read_anchor(struct rv_head_fit *f, const struct rv_head_adapter *x
     return divergence(r);
 }
 
-/* Anchors 0, 8, 16, ... measure; the others are fitted to. */
-static size_t n_guards(const struct rv_head_fit *f)
-{
-    return ((size_t)f->anchors->n + RV_ANCHORS_GUARD - 1) / RV_ANCHORS_GUARD;
-}
-
 double rv_head_fit_kl(struct rv_head_fit *fit, const struct rv_head_adapter *adapter)
 {
     struct vectors v = vectors_of(fit);
-    float inner[RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK];
+    float inner[MAX_PAIRS];
     struct reading r;
-    size_t n = n_guards(fit);
+    size_t n = rv_anchors_n_guards(fit->anchors);
     double sum = 0;
 
     for (size_t i = 0; i < n; i++)
@@ -356,7 +358,7 @@ double rv_head_fit_entropy(struct rv_head_fit *fit)
     const struct rv_head_adapter none = {.n_dims = (int32_t)fit->table->head.n_dims};
     struct vectors v = vectors_of(fit);
     struct reading r;
-    size_t n = n_guards(fit);
+    size_t n = rv_anchors_n_guards(fit->anchors);
     double sum = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -371,7 +373,7 @@ double rv_head_fit_entropy(struct rv_head_fit *fit)
 static double read_row(struct rv_head_fit *f, const struct rv_head_adapter *x, const struct rv_head_fit_row *row,
                        const struct vectors *v)
 {
-    float inner[RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK];
+    float inner[MAX_PAIRS];
     struct reading r;
 
     gather(f, &r, row->top, row->token);
@@ -419,7 +421,7 @@ struct rv_head_fit_verdict rv_head_fit_compare(struct rv_head_fit *fit, const st
 static double side_gain(struct rv_head_fit *f, const struct rv_head_adapter *x, const struct rv_head_fit_side *side)
 {
     struct vectors v = vectors_of(f);
-    float inner[RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK];
+    float inner[MAX_PAIRS];
     struct reading r;
     double sum = 0;
 
@@ -477,7 +479,7 @@ static void push_back(const struct rv_head_fit *f, const struct rv_head_adapter 
     }
 }
 
-/* Adds the gradient of pull x KL on some anchors; the mean KL on some guards. */
+/* Adds the gradient of pull x KL on some anchors; the mean KL of those that were drawn. */
 static double pull_back(struct rv_head_fit *f, const struct rv_head_adapter *x, const struct vectors *v,
                         struct rv_rng *rng)
 {
@@ -485,35 +487,16 @@ static double pull_back(struct rv_head_fit *f, const struct rv_head_adapter *x, 
     struct reading r;
     double sum = 0;
 
-    for (int i = 0; i < GUARDS_A_STEP; i++)
-        sum += read_anchor(f, x, (size_t)rv_rng_below(rng, n_guards(f)) * RV_ANCHORS_GUARD, v, inner, &r);
     for (int i = 0; i < ANCHORS_A_STEP; i++) {
-        size_t at = (size_t)rv_rng_below(rng, (uint64_t)f->anchors->n);
+        float weight;
+        size_t at = rv_anchor_draw(&f->draw, rng, &weight);
 
-        if (at % RV_ANCHORS_GUARD == 0 && at > 0)
-            at--;
-        read_anchor(f, x, at, v, inner, &r);
+        sum += (double)weight * read_anchor(f, x, at, v, inner, &r);
         for (size_t j = 0; j < r.n; j++)
-            by_logit[j] = (float)f->pull / ANCHORS_A_STEP * (expf(r.now[j]) - expf(r.base[j]));
+            by_logit[j] = (float)f->pull * weight / ANCHORS_A_STEP * (expf(r.now[j]) - expf(r.base[j]));
         push_back(f, x, &r, by_logit, v, inner);
     }
-    return sum / GUARDS_A_STEP;
-}
-
-static const struct rv_head_fit_row *draw_row(const struct rv_head_fit_side *side, struct rv_rng *rng)
-{
-    float mark = (float)rv_rng_uniform(rng) * side->sums[side->n - 1];
-    size_t low = 0, high = side->n - 1;
-
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if (side->sums[mid] > mark)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return &side->rows[low];
+    return sum / ANCHORS_A_STEP;
 }
 
 /* Adds the gradient of -log p of tokens to raise, or of log p of those to lower. */
@@ -525,7 +508,7 @@ static void push_side(struct rv_head_fit *f, const struct rv_head_adapter *x, co
     struct reading r;
 
     for (int i = 0; i < ROWS_A_STEP && side->n > 0; i++) {
-        const struct rv_head_fit_row *row = draw_row(side, rng);
+        const struct rv_head_fit_row *row = &side->rows[rv_rng_pick(rng, side->sums, side->n)];
         float c = sign * share / ROWS_A_STEP;
 
         gather(f, &r, row->top, row->token);
@@ -545,7 +528,7 @@ static void push_side(struct rv_head_fit *f, const struct rv_head_adapter *x, co
 static void balance(struct rv_head_fit *f, struct rv_head_adapter *x, const struct vectors *v, struct rv_rng *rng)
 {
     const struct rv_vec_ops *ops = rv_vec_best();
-    size_t dims = f->table->head.n_dims, n = n_guards(f);
+    size_t dims = f->table->head.n_dims, n = rv_anchors_n_guards(f->anchors);
 
     while (x->n_pairs < x->rank) {
         float *a = x->a + (size_t)x->n_pairs * dims;
@@ -621,7 +604,7 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
     int n_late = 0;
     struct rv_rng rng;
 
-    if (fit->anchors->n == 0 || (fit->up.n == 0 && fit->down.n == 0))
+    if (fit->anchors->n < 2 || (fit->up.n == 0 && fit->down.n == 0))
         return;
     rv_rng_init(&rng, (uint64_t)fit->up.n * 1000003 + fit->down.n);
     balance(fit, adapter, &v, &rng);
@@ -632,6 +615,8 @@ void rv_head_fit_run(struct rv_head_fit *fit, struct rv_head_adapter *adapter, d
     for (int t = 1; t <= n_steps && (t % 8 != 0 || rv_clock_us() < until_us); t++) {
         double rest = 1 - 0.9 * (t - 1) / n_steps, off; // steps become shorter towards the end
 
+        if (t % LOOK_EVERY == 1)
+            rv_anchor_draw_look(&fit->draw, adapter);
         rv_tail_draw(&fit->tail, &rng);
         memset(v.grad_a, 0, 2 * n * sizeof(float));
         seen += 0.1 * (pull_back(fit, adapter, &v, &rng) - seen);
@@ -658,7 +643,7 @@ void rv_head_fit_each(struct rv_head_fit *fit, const struct rv_head_adapter *ada
 {
     struct vectors v = vectors_of(fit);
     size_t n_rows = fit->up.n + fit->down.n, stride = n_rows / (n + 1) + 1;
-    float inner[RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK];
+    float inner[MAX_PAIRS];
     struct reading r;
 
     for (size_t i = 0; i < n_rows; i += stride) {

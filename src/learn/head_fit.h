@@ -9,6 +9,7 @@
 #ifndef RV_LEARN_HEAD_FIT_H
 #define RV_LEARN_HEAD_FIT_H
 
+#include "learn/anchor_draw.h"
 #include "learn/anchors.h"
 #include "learn/credit.h"
 #include "learn/head_adapter.h"
@@ -54,6 +55,7 @@ struct rv_head_fit {
     uint64_t n_draws;
     double n_good; // answers that count, by their weights
     float *memory; // scratch of the rest
+    struct rv_anchor_draw draw;
     uint32_t *marks;
     uint32_t mark;
     double pull; // of the anchors against the feedback; found on the way and kept

@@ -43,7 +43,7 @@ struct writer {
     int32_t *starts;   // of rules
     uint8_t *is_small; // by rule: written out where it is called
     int32_t depth;
-    struct frame frames[MAX_NESTING];
+    struct frame *frames; // MAX_NESTING of them
     ruvllm_status failed;
 };
 
@@ -607,7 +607,8 @@ ruvllm_status rv_automaton_init(struct rv_automaton *automaton, const struct rv_
         w->out = automaton;
         w->starts = rv_calloc((size_t)syntax->n_rules + 1, sizeof(*w->starts));
         w->is_small = rv_calloc((size_t)syntax->n_rules + 1, 1);
-        if (!w->starts || !w->is_small)
+        w->frames = rv_realloc_array(NULL, MAX_NESTING, sizeof(*w->frames));
+        if (!w->starts || !w->is_small || !w->frames)
             rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate its rules");
     }
     if (!rc)
@@ -623,6 +624,7 @@ ruvllm_status rv_automaton_init(struct rv_automaton *automaton, const struct rv_
     if (w) {
         rv_free(w->starts);
         rv_free(w->is_small);
+        rv_free(w->frames);
     }
     rv_free(w);
     return rc;

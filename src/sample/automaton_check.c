@@ -30,7 +30,7 @@ static bool sources_init(struct sources *s, const struct rv_automaton *a)
     int32_t targets[2];
 
     s->first = rv_calloc((size_t)a->n_states + 2, sizeof(*s->first));
-    s->list = rv_calloc(2 * (size_t)a->n_states + 1, sizeof(*s->list));
+    s->list = rv_realloc_array(NULL, 2 * (size_t)a->n_states + 1, sizeof(*s->list));
     if (!s->first || !s->list)
         return false;
     for (int32_t i = 0; i < a->n_states; i++)
@@ -129,7 +129,7 @@ static bool is_open_edge(const struct rv_automaton *a, const struct rv_automaton
 struct components {
     int32_t *index, *low, *stack;
     uint8_t *is_on_stack;
-    int32_t *part; // of each state; -1: not settled
+    int32_t *part; // of each state that was walked to
     struct visit *path;
     int32_t n_index, n_stack, n_path, n_parts;
 };
@@ -160,10 +160,11 @@ static void leave(struct components *c, int32_t state)
     c->n_parts++;
 }
 
+/* Only what calls lead to is asked for, so that walks begin at calls. */
 static void find_components(const struct rv_automaton *a, const uint8_t *empty, struct components *c)
 {
     for (int32_t i = 0; i < a->n_states; i++) {
-        if (!c->index[i])
+        if (!c->index[i] && a->states[i].kind == RV_AUTOMATON_CALL)
             enter(c, i);
         while (c->n_path > 0) {
             struct visit *v = &c->path[c->n_path - 1];
@@ -182,15 +183,23 @@ static void find_components(const struct rv_automaton *a, const uint8_t *empty, 
     }
 }
 
+static bool has_calls(const struct rv_automaton *a)
+{
+    for (int32_t i = 0; i < a->n_states; i++)
+        if (a->states[i].kind == RV_AUTOMATON_CALL)
+            return true;
+    return false;
+}
+
 static ruvllm_status check_left_recursion(const struct rv_automaton *a, const uint8_t *empty, struct ruvllm_error *err)
 {
     size_t n = (size_t)a->n_states;
     struct components c = {.index = rv_calloc(n, sizeof(int32_t)),
-                           .low = rv_calloc(n, sizeof(int32_t)),
-                           .stack = rv_calloc(n, sizeof(int32_t)),
+                           .low = rv_realloc_array(NULL, n, sizeof(int32_t)),
+                           .stack = rv_realloc_array(NULL, n, sizeof(int32_t)),
                            .is_on_stack = rv_calloc(n, 1),
-                           .part = rv_calloc(n, sizeof(int32_t)),
-                           .path = rv_calloc(n, sizeof(struct visit))};
+                           .part = rv_realloc_array(NULL, n, sizeof(int32_t)),
+                           .path = rv_realloc_array(NULL, n, sizeof(struct visit))};
     ruvllm_status rc = RUVLLM_OK;
 
     if (!c.index || !c.low || !c.stack || !c.is_on_stack || !c.part || !c.path)
@@ -217,7 +226,7 @@ ruvllm_status rv_automaton_check(struct rv_automaton *automaton, struct ruvllm_e
     struct rv_automaton *a = automaton;
     size_t n = (size_t)a->n_states;
     uint8_t *useful = rv_calloc(n, 1), *empty = rv_calloc(n, 1);
-    int32_t *queue = rv_calloc(n, sizeof(*queue));
+    int32_t *queue = rv_realloc_array(NULL, n, sizeof(*queue));
     struct sources sources = {0};
     ruvllm_status rc = RUVLLM_OK;
 
@@ -231,7 +240,7 @@ ruvllm_status rv_automaton_check(struct rv_automaton *automaton, struct ruvllm_e
         if (!useful[a->start])
             rc = rv_fail(err, RUVLLM_INVALID, "no text can ever match it");
     }
-    if (!rc)
+    if (!rc && has_calls(a))
         rc = check_left_recursion(a, empty, err);
     sources_release(&sources);
     rv_free(useful);

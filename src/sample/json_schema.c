@@ -30,6 +30,8 @@ static const struct {
     {"additionalProperties", RV_SCHEMA_OBJECT},
     {"propertyNames", RV_SCHEMA_OBJECT},
     {"unevaluatedProperties", RV_SCHEMA_OBJECT},
+    {"minProperties", RV_SCHEMA_OBJECT},
+    {"maxProperties", RV_SCHEMA_OBJECT},
     {"items", RV_SCHEMA_ARRAY},
     {"prefixItems", RV_SCHEMA_ARRAY},
     {"minItems", RV_SCHEMA_ARRAY},

@@ -1,6 +1,10 @@
 /*
  * An object is a chain: for each property a rule of what the members may be from it on, and one of what may follow once
- * something stands before it. Which comes next may be any up to the first that is required.
+ * something stands before it. Which comes next may be any up to the first that is required. Where members are counted
+ * there is such a chain for each count.
+ *
+ * JSON lets a name stand twice, and then it is one property. Named properties come once; of further ones, however many
+ * are written, only one counts towards the least there must be.
  */
 #include "sample/schema_object.h"
 
@@ -11,8 +15,9 @@
 #include <string.h>
 
 enum {
-    MAX_PARTS = 64,       // schemas joined by "allOf"
-    MAX_PROPERTIES = 2000 // of an object: they are compared with each other
+    MAX_PARTS = 64,        // schemas joined by "allOf"
+    MAX_PROPERTIES = 2000, // of an object: they are compared with each other
+    MAX_COUNTED = 4096     // properties times counts: each is a rule or two
 };
 
 struct property {
@@ -32,7 +37,8 @@ struct object {
     yyjson_val *others; // schema of further ones; NULL: not said
     yyjson_val *names;  // schema of their names; NULL: any
     bool is_closed;
-    int32_t other; // rule of a further pair; -1: there are none
+    int32_t other;    // rule of a further pair; -1: there are none
+    int32_t min, max; // members; max is -1: any number
 };
 
 /* ---- gathering ------------------------------------------------------------------------------------------ */
@@ -100,6 +106,7 @@ static void gather_limits(struct object *o, yyjson_val *part, const char *path, 
 {
     yyjson_val *others = yyjson_obj_get(part, "additionalProperties"), *names = yyjson_obj_get(part, "propertyNames");
     yyjson_val *type = yyjson_obj_get(part, "type"), *rest = yyjson_obj_get(part, "unevaluatedProperties");
+    int32_t count;
 
     if (type && !yyjson_equals_str(type, "object") && n_parts > 1)
         rv_schema_reader_fail(o->r, path, "'allOf' is supported for objects only");
@@ -114,12 +121,17 @@ static void gather_limits(struct object *o, yyjson_val *part, const char *path, 
         rv_schema_reader_fail(o->r, path, "'propertyNames' twice inside 'allOf' is not supported");
     if (names)
         o->names = names;
+    if (rv_schema_string_count(o->r, part, path, "minProperties", &count) && count > o->min)
+        o->min = count;
+    if (rv_schema_string_count(o->r, part, path, "maxProperties", &count) && (o->max < 0 || count < o->max))
+        o->max = count;
 }
 
 static bool is_object_keyword(const char *keyword)
 {
-    static const char *const known[] = {"type",  "properties",    "required", "additionalProperties",
-                                        "allOf", "propertyNames", "$ref",     "unevaluatedProperties"};
+    static const char *const known[] = {"type",          "properties",    "required", "additionalProperties",
+                                        "allOf",         "propertyNames", "$ref",     "unevaluatedProperties",
+                                        "minProperties", "maxProperties"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(keyword, known[i]) == 0)
@@ -401,58 +413,148 @@ static int32_t next_of(struct object *o, int32_t rule)
     return seq;
 }
 
-/* Further pairs, once all properties are behind: some, or (may_be_none) any number after a comma. */
-static int32_t write_others(struct object *o, bool may_be_none)
+/* What counting keeps apart: where the next property is and how many members stand before it. */
+struct chain {
+    struct object *o;
+    size_t n_counts;         // 0 and up; where nothing is counted beyond the last, it means that many or more
+    int32_t *members, *tail; // rules of the row of properties that was written last, by count; -1: impossible
+};
+
+static bool is_full(const struct object *o, size_t count)
+{
+    return o->max >= 0 && count >= (size_t)o->max;
+}
+
+/* Further pairs, one at least. */
+static int32_t write_others(struct object *o, size_t count)
 {
     struct rv_syntax *s = o->r->syntax;
-    int32_t rule = rv_syntax_rule(s), seq = rv_syntax_seq(s);
+    int32_t rule, seq;
 
-    if (o->other < 0) {
-        rv_syntax_define(s, rule, may_be_none ? seq : rv_syntax_alt(s));
-        return rule;
-    }
-    if (!may_be_none)
-        rv_syntax_add(s, seq, rv_syntax_call(s, o->other));
-    rv_syntax_add(s, seq, rv_syntax_repeat(s, next_of(o, o->other), 0, -1));
+    if (o->other < 0 || is_full(o, count) || count + 1 < (size_t)o->min)
+        return -1;
+    rule = rv_syntax_rule(s);
+    seq = rv_syntax_seq(s);
+    rv_syntax_add(s, seq, rv_syntax_call(s, o->other));
+    rv_syntax_add(s, seq, rv_syntax_repeat(s, next_of(o, o->other), 0, o->max < 0 ? -1 : o->max - (int32_t)count - 1));
     rv_syntax_define(s, rule, seq);
     return rule;
 }
 
+/* The members from a property on, one at least; the chain is at the next one. */
+static int32_t write_from(struct chain *c, const struct property *p, size_t count)
+{
+    struct rv_syntax *s = c->o->r->syntax;
+    size_t more = count + 1 < c->n_counts ? count + 1 : count;
+    bool may_be_there = !is_full(c->o, count) && c->tail[more] >= 0;
+    bool may_be_missing = !p->is_required && c->members[count] >= 0;
+    int32_t rule, ways;
+
+    if (!may_be_there && !may_be_missing)
+        return -1;
+    rule = rv_syntax_rule(s);
+    ways = rv_syntax_alt(s);
+    if (may_be_there) {
+        int32_t way = rv_syntax_seq(s);
+
+        rv_syntax_add(s, way, rv_syntax_call(s, p->pair));
+        rv_syntax_add(s, way, rv_syntax_call(s, c->tail[more]));
+        rv_syntax_add(s, ways, way);
+    }
+    if (may_be_missing)
+        rv_syntax_add(s, ways, rv_syntax_call(s, c->members[count]));
+    rv_syntax_define(s, rule, ways);
+    return rule;
+}
+
 /*
- * The members, when there are any. For each property, from the last on, two rules: what the members are when none of
- * those before it is there, and what follows one of those before it. The comma and the space behind it are written once
- * for all that may come next: there may be a thousand.
+ * What follows once something is there. The comma and the space behind it are written once for all that may come next:
+ * there may be a thousand.
  */
+static int32_t write_tail(struct chain *c, size_t count, bool may_end)
+{
+    struct rv_syntax *s = c->o->r->syntax;
+    int32_t members = c->members[count], rule, next;
+
+    if (members < 0 && !may_end)
+        return -1;
+    rule = rv_syntax_rule(s);
+    next = members < 0 ? rv_syntax_seq(s) : next_of(c->o, members);
+    rv_syntax_define(s, rule, members >= 0 && may_end ? rv_syntax_repeat(s, next, 0, 1) : next);
+    return rule;
+}
+
+/* Takes away bounds that say nothing, and refuses those that cannot be kept. */
+static void check_counts(struct object *o)
+{
+    size_t n_required = 0;
+
+    for (size_t i = 0; i < o->n; i++)
+        n_required += o->properties[i].is_required;
+    if (o->max >= 0 && (size_t)o->max < n_required)
+        rv_schema_reader_fail(o->r, o->path, "'maxProperties' is less than are required");
+    else if (o->max >= 0 && o->min > o->max)
+        rv_schema_reader_fail(o->r, o->path, "'minProperties' is more than 'maxProperties'");
+    else if ((size_t)o->min > o->n && o->other < 0)
+        rv_schema_reader_fail(o->r, o->path, "'minProperties' is more than there may be");
+    else if ((size_t)o->min > o->n + 1)
+        rv_schema_reader_fail(o->r, o->path, "'minProperties' is supported up to one more than are named");
+    if ((size_t)o->min <= n_required)
+        o->min = 0;
+    if (o->max >= 0 && o->other < 0 && (size_t)o->max >= o->n)
+        o->max = -1;
+}
+
+static bool init_chain(struct chain *c, struct object *o)
+{
+    size_t most = (size_t)(o->max >= 0 ? o->max : o->min);
+
+    c->o = o;
+    c->n_counts = (most < o->n ? most : o->n) + 1;
+    if (c->n_counts > 1 && c->n_counts * (o->n + 1) > MAX_COUNTED) {
+        rv_schema_reader_fail(o->r, o->path, "'%s' of so many properties is not supported",
+                              o->max >= 0 ? "maxProperties" : "minProperties");
+        return false;
+    }
+    c->members = rv_arena_calloc(&o->r->arena, 2 * c->n_counts, sizeof(*c->members));
+    if (!c->members) {
+        o->r->failed = rv_fail(o->r->err, RUVLLM_NO_MEMORY, "cannot allocate the schema's properties");
+        return false;
+    }
+    c->tail = c->members + c->n_counts;
+    return true;
+}
+
+/* The rule of the members, when there are any, from the last property on; -1: there can be none. */
 static int32_t write_members(struct object *o, bool *may_be_empty)
 {
-    struct rv_syntax *s = o->r->syntax;
-    int32_t members = write_others(o, false), tail = write_others(o, true);
+    struct chain c;
+    bool are_free = true; // nothing that comes is required
 
-    *may_be_empty = true;
-    for (size_t i = o->n; i > 0 && !s->failed; i--) {
-        int32_t rule = rv_syntax_rule(s), ways = rv_syntax_alt(s), way = rv_syntax_seq(s), next;
+    check_counts(o);
+    if (o->r->failed || !init_chain(&c, o))
+        return -1;
+    for (size_t i = o->n + 1; i > 0 && !o->r->syntax->failed; i--) {
+        const struct property *p = i > o->n ? NULL : &o->properties[i - 1];
+        size_t end = i < c.n_counts ? i : c.n_counts; // there are no more before it
 
-        rv_syntax_add(s, way, rv_syntax_call(s, o->properties[i - 1].pair));
-        rv_syntax_add(s, way, rv_syntax_call(s, tail));
-        rv_syntax_add(s, ways, way);
-        if (!o->properties[i - 1].is_required)
-            rv_syntax_add(s, ways, rv_syntax_call(s, members));
-        rv_syntax_define(s, rule, ways);
-        members = rule;
-        *may_be_empty = *may_be_empty && !o->properties[i - 1].is_required;
-        next = next_of(o, members);
-        tail = rv_syntax_rule(s);
-        rv_syntax_define(s, tail, *may_be_empty ? rv_syntax_repeat(s, next, 0, 1) : next);
+        /* The row of the next one is written over: the members look at their own place and at the tails. */
+        for (size_t count = 0; count < end; count++)
+            c.members[count] = p ? write_from(&c, p, count) : write_others(o, count);
+        are_free = are_free && !(p && p->is_required);
+        for (size_t count = c.n_counts > 1; count < end; count++)
+            c.tail[count] = write_tail(&c, count, are_free && count >= (size_t)o->min);
     }
-    return rv_syntax_call(s, members);
+    *may_be_empty = are_free && o->min == 0;
+    return c.members[0];
 }
 
 int32_t rv_schema_object_write(struct rv_schema_reader *reader, yyjson_val *schema, const char *path)
 {
     struct rv_syntax *s = reader->syntax;
-    struct object o = {.r = reader, .path = path};
-    int32_t whole = rv_syntax_seq(s), members = rv_syntax_seq(s);
-    bool may_be_empty;
+    struct object o = {.r = reader, .path = path, .max = -1};
+    int32_t whole = rv_syntax_seq(s), members = rv_syntax_seq(s), rule;
+    bool may_be_empty = true;
 
     if (!gather(&o, schema))
         return 0;
@@ -465,11 +567,16 @@ int32_t rv_schema_object_write(struct rv_schema_reader *reader, yyjson_val *sche
     write_other(&o);
     if (reader->failed || s->failed)
         return 0;
-    rv_syntax_add(s, members, write_members(&o, &may_be_empty));
-    rv_syntax_add(s, members, rv_schema_reader_call_json(reader, RV_SCHEMA_JSON_SPACE));
+    rule = write_members(&o, &may_be_empty);
+    if (reader->failed || s->failed)
+        return 0;
     rv_syntax_add(s, whole, rv_schema_reader_text(reader, "{"));
     rv_syntax_add(s, whole, rv_schema_reader_call_json(reader, RV_SCHEMA_JSON_SPACE));
-    rv_syntax_add(s, whole, may_be_empty ? rv_syntax_repeat(s, members, 0, 1) : members);
+    if (rule >= 0) {
+        rv_syntax_add(s, members, rv_syntax_call(s, rule));
+        rv_syntax_add(s, members, rv_schema_reader_call_json(reader, RV_SCHEMA_JSON_SPACE));
+        rv_syntax_add(s, whole, may_be_empty ? rv_syntax_repeat(s, members, 0, 1) : members);
+    }
     rv_syntax_add(s, whole, rv_schema_reader_text(reader, "}"));
     return whole;
 }

@@ -1,4 +1,7 @@
-/* Objects of a JSON Schema: "properties", "required", "additionalProperties", "propertyNames", and "allOf" of such. */
+/*
+ * Objects of a JSON Schema: "properties", "required", "additionalProperties", "propertyNames", "minProperties",
+ * "maxProperties", and "allOf" of such.
+ */
 #ifndef RV_SAMPLE_SCHEMA_OBJECT_H
 #define RV_SAMPLE_SCHEMA_OBJECT_H
 

@@ -53,23 +53,34 @@ static ruvllm_status parse(struct rv_schema_reader *r, const char *text, size_t 
     return RUVLLM_OK;
 }
 
+/* Every schema is a value of the text, so that a short one needs little. */
+static ruvllm_status make_room(struct rv_schema_reader *r)
+{
+    size_t n_values = yyjson_doc_get_val_count(r->doc);
+
+    r->max_list = n_values < MAX_SCHEMAS ? n_values : MAX_SCHEMAS;
+    r->table_size = 16;
+    while (r->table_size < 2 * r->max_list)
+        r->table_size *= 2;
+    r->table = rv_calloc(r->table_size, sizeof(*r->table));
+    r->list = rv_realloc_array(NULL, r->max_list, sizeof(*r->list));
+    if (!r->table || !r->list)
+        return rv_fail(r->err, RUVLLM_NO_MEMORY, "cannot allocate the schema");
+    return RUVLLM_OK;
+}
+
 ruvllm_status rv_schema_reader_init(struct rv_schema_reader *reader, struct rv_syntax *syntax, const char *text,
                                     size_t len, struct ruvllm_error *err)
 {
     struct rv_schema_reader *r = reader;
 
-    *r = (struct rv_schema_reader){
-        .syntax = syntax, .err = err, .table_size = 2 * MAX_SCHEMAS, .state_budget = RV_SCHEMA_READER_STATES};
+    *r = (struct rv_schema_reader){.syntax = syntax, .err = err, .state_budget = RV_SCHEMA_READER_STATES};
     memset(r->rules, 0xFF, sizeof(r->rules));
     rv_arena_init(&r->arena, ARENA_BYTES);
     if (text)
         r->failed = parse(r, text, len);
-    if (!r->failed && text) {
-        r->table = rv_calloc(r->table_size, sizeof(*r->table));
-        r->list = rv_calloc(MAX_SCHEMAS, sizeof(*r->list));
-        if (!r->table || !r->list)
-            r->failed = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the schema");
-    }
+    if (!r->failed && text)
+        r->failed = make_room(r);
     return r->failed;
 }
 
@@ -106,7 +117,7 @@ int32_t rv_schema_reader_rule(struct rv_schema_reader *reader, yyjson_val *schem
     for (; r->table[slot].schema; slot = (slot + 1) % r->table_size)
         if (r->table[slot].schema == schema)
             return r->table[slot].rule;
-    if (r->n_list == MAX_SCHEMAS) {
+    if (r->n_list == r->max_list) {
         rv_schema_reader_fail(r, path, "there are more than %d schemas in it", MAX_SCHEMAS);
         return 0;
     }

@@ -36,7 +36,7 @@ struct rv_schema_reader {
     struct rv_schema_reader_entry *table; // by schema; a power of two
     size_t table_size;
     struct rv_schema_reader_entry *list; // in the order they were met
-    size_t n_list;
+    size_t n_list, max_list;
     size_t n_written;
     int32_t rules[8]; // of JSON itself, by enum rv_schema_reader_json; -1: not written yet
     struct rv_schema_reader_machine machines[RV_SCHEMA_READER_MACHINES];

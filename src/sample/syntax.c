@@ -12,6 +12,7 @@ enum {
     MAX_EDGES = 1 << 18,
     MAX_LITERALS = 1 << 20,
     MAX_CLASS = 4096, // ranges of one class
+    FEW_RANGES = 16,  // that need no memory to be sorted in
     MAX_NEEDLE = 64,  // bytes
     FIRST_SURROGATE = 0xD800,
     LAST_SURROGATE = 0xDFFF,
@@ -180,17 +181,18 @@ static void add_range(struct rv_syntax *s, uint32_t lo, uint32_t hi)
 
 static int32_t add_class(struct rv_syntax *s, const struct rv_syntax_range *ranges, size_t n, bool except)
 {
-    struct rv_syntax_range *sorted;
+    struct rv_syntax_range few[FEW_RANGES], *many = NULL, *sorted = few;
     int32_t first = s->n_ranges;
     uint32_t next = 0;
 
     if (n > MAX_CLASS && !s->failed)
         s->failed = RUVLLM_TOO_LARGE;
-    sorted = s->failed ? NULL : rv_calloc(n + 1, sizeof(*sorted));
-    if (!sorted) {
-        s->failed = s->failed ? s->failed : RUVLLM_NO_MEMORY;
-        return 0;
+    if (n > FEW_RANGES && !s->failed) {
+        sorted = many = rv_realloc_array(NULL, n, sizeof(*many));
+        s->failed = many ? RUVLLM_OK : RUVLLM_NO_MEMORY;
     }
+    if (s->failed)
+        return 0;
     if (n)
         memcpy(sorted, ranges, n * sizeof(*sorted));
     sort_ranges(sorted, n);
@@ -204,7 +206,7 @@ static int32_t add_class(struct rv_syntax *s, const struct rv_syntax_range *rang
     }
     if (except && next <= RV_SYNTAX_MAX_CP)
         add_range(s, next, RV_SYNTAX_MAX_CP);
-    rv_free(sorted);
+    rv_free(many);
     if (s->n_ranges == first)
         return add_node(s, RV_SYNTAX_ALT, 0, 0);
     return add_node(s, RV_SYNTAX_CLASS, first, s->n_ranges - first);

@@ -133,6 +133,8 @@ static ruvllm_status spell_calls(struct rv_jinja_run *run, const struct rv_tool_
     if (n == 0)
         return RUVLLM_OK;
     rc = content ? rv_jinja_emit(run, content->as.string) : RUVLLM_OK;
+    if (!rc && content && content->as.string.len > 0 && !style->open[0])
+        rc = emit(run, style->separator);
     for (size_t i = 0; !rc && i < n; i++) {
         struct rv_jinja_value call = calls->as.list->items[i];
         const struct rv_jinja_value *function =
@@ -206,6 +208,143 @@ static ruvllm_status find_system(struct rv_jinja_run *run, struct rv_jinja_list 
     return RUVLLM_OK;
 }
 
+/* ---- tools and results in turns of the user ----------------------------------------------------------------- */
+
+static bool is_of(const struct rv_jinja_run *run, const struct rv_jinja_list *messages, size_t i, const char *role)
+{
+    const struct rv_jinja_value *found = find(run, messages->items[i].as.dict, "role", RV_JINJA_T_STRING);
+
+    return found && rv_jinja_string_is(found->as.string, role);
+}
+
+static ruvllm_status emit_content(struct rv_jinja_run *run, const struct rv_jinja_list *messages, size_t i)
+{
+    const struct rv_jinja_value *content = find(run, messages->items[i].as.dict, "content", RV_JINJA_T_STRING);
+
+    return content ? rv_jinja_emit(run, content->as.string)
+                   : rv_jinja_fail(run, "the content of message %zu is not a text", i);
+}
+
+/* The name of the call of that id, or NULL. */
+static const struct rv_jinja_value *find_name(const struct rv_jinja_run *run, const struct rv_jinja_value *calls,
+                                              const struct rv_jinja_value *id)
+{
+    for (size_t i = 0; calls && id && i < calls->as.list->len; i++) {
+        struct rv_jinja_value call = calls->as.list->items[i];
+        const struct rv_jinja_value *own, *function;
+
+        if (call.type != RV_JINJA_T_DICT)
+            continue;
+        own = find(run, call.as.dict, "id", RV_JINJA_T_STRING);
+        function = find(run, call.as.dict, "function", RV_JINJA_T_DICT);
+        if (own && function && own->as.string.len == id->as.string.len &&
+            memcmp(own->as.string.data, id->as.string.data, id->as.string.len) == 0)
+            return find(run, function->as.dict, "name", RV_JINJA_T_STRING);
+    }
+    return NULL;
+}
+
+/* `calls` are those before it. */
+static ruvllm_status emit_result(struct rv_jinja_run *run, const struct rv_jinja_list *messages, size_t i,
+                                 const struct rv_jinja_value *calls)
+{
+    const struct rv_jinja_value *id = find(run, messages->items[i].as.dict, "tool_call_id", RV_JINJA_T_STRING);
+    const struct rv_jinja_value *name = find_name(run, calls, id);
+    ruvllm_status rc = emit(run, name ? "Result of " : "Result");
+
+    if (!rc && name)
+        rc = rv_jinja_emit(run, name->as.string);
+    if (!rc)
+        rc = emit(run, ": ");
+    return rc ? rc : emit_content(run, messages, i);
+}
+
+/* The results from `from` on, and what the user says behind them, as one turn of the user; `*end` is behind it. */
+static ruvllm_status join_results(struct rv_jinja_run *run, const struct rv_jinja_list *messages, size_t from,
+                                  const struct rv_jinja_value *calls, size_t *end)
+{
+    struct rv_jinja_dict *turn = messages->items[from].as.dict;
+    size_t mark = rv_jinja_mark(run), i;
+    struct rv_jinja_string text;
+    ruvllm_status rc = RUVLLM_OK;
+
+    for (i = from; !rc && i < messages->len; i++) {
+        bool is_result = is_of(run, messages, i, "tool");
+
+        if (!is_result && !is_of(run, messages, i, "user"))
+            break;
+        rc = emit(run, i > from ? "\n" : "");
+        if (!rc)
+            rc = is_result ? emit_result(run, messages, i, calls) : emit_content(run, messages, i);
+    }
+    *end = i;
+    if (!rc)
+        rc = rv_jinja_cut(run, mark, &text);
+    if (!rc)
+        rc = set(run, turn, "content", rv_jinja_text(text));
+    return rc ? rc : set(run, turn, "role", rv_jinja_text(rv_jinja_literal("user", 4)));
+}
+
+static ruvllm_status tell_results(struct rv_jinja_run *run, struct rv_jinja_list *messages)
+{
+    const struct rv_jinja_value *calls = NULL;
+    ruvllm_status rc = RUVLLM_OK;
+    size_t n = 0, next;
+
+    for (size_t i = 0; !rc && i < messages->len; i = next) {
+        const struct rv_jinja_value *own = find(run, messages->items[i].as.dict, "tool_calls", RV_JINJA_T_LIST);
+
+        calls = own ? own : calls;
+        next = i + 1;
+        if (is_of(run, messages, i, "tool"))
+            rc = join_results(run, messages, i, calls, &next);
+        messages->items[n++] = messages->items[i];
+    }
+    messages->len = rc ? messages->len : n;
+    return rc;
+}
+
+/* Puts the tools before the first words of the user, and how to call them. */
+static ruvllm_status tell_tools(struct rv_jinja_run *run, const struct rv_tool_style *style,
+                                const struct rv_jinja_list *messages, const struct rv_jinja_list *tools)
+{
+    struct rv_jinja_string text;
+    struct rv_jinja_value list;
+    size_t i = 0, mark;
+    ruvllm_status rc = spell_tools(run, tools, &list);
+
+    while (!rc && i < messages->len && !is_of(run, messages, i, "user"))
+        i++;
+    if (!rc && i == messages->len)
+        return rv_jinja_fail(run, "no message is of a user, and the tools would stand in the first");
+    mark = rv_jinja_mark(run);
+    if (!rc)
+        rc = emit(run, "You can call these functions: ");
+    if (!rc)
+        rc = rv_jinja_emit(run, list.as.string);
+    if (!rc)
+        rc = emit(run, "\nTo call one, answer with nothing but {\"name\": its name, \"");
+    if (!rc)
+        rc = emit(run, style->arguments);
+    if (!rc)
+        rc = emit(run, "\": an object of its arguments}.\n\n");
+    if (!rc)
+        rc = emit_content(run, messages, i);
+    if (!rc)
+        rc = rv_jinja_cut(run, mark, &text);
+    return rc ? rc : set(run, messages->items[i].as.dict, "content", rv_jinja_text(text));
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
+
+static ruvllm_status rename_result(struct rv_jinja_run *run, const struct rv_jinja_list *messages, size_t i,
+                                   const char *role)
+{
+    return is_of(run, messages, i, "tool")
+               ? set(run, messages->items[i].as.dict, "role", rv_jinja_text(rv_jinja_literal(role, strlen(role))))
+               : RUVLLM_OK;
+}
+
 static bool looks_for_tools_in_messages(const char *source)
 {
     return strstr(source, "message['tools']") || strstr(source, "message[\"tools\"]") ||
@@ -218,6 +357,7 @@ ruvllm_status rv_tool_history_fit(struct rv_jinja_run *run, const char *source, 
     const struct rv_tool_style *style = rv_tool_style_of(source);
     const struct rv_jinja_value *found = find(run, vars, "messages", RV_JINJA_T_LIST), *tools;
     bool has_short_ids = strstr(source, "length != 9") != NULL, has_calls = strstr(source, "tool_calls") != NULL;
+    bool has_responses = strstr(source, "== 'tool_response'") != NULL;
     struct rv_jinja_list *messages = found ? found->as.list : NULL;
     ruvllm_status rc = RUVLLM_OK;
 
@@ -230,8 +370,14 @@ ruvllm_status rv_tool_history_fit(struct rv_jinja_run *run, const char *source, 
             rc = shorten_all(run, messages->items[i].as.dict, user);
         if (!rc && !has_calls)
             rc = spell_calls(run, style, messages->items[i].as.dict);
+        if (!rc && has_responses)
+            rc = rename_result(run, messages, i, "tool_response");
     }
+    if (!rc && style->is_told)
+        rc = tell_results(run, messages);
     tools = find(run, vars, "tools", RV_JINJA_T_LIST);
+    if (!rc && tools && tools->as.list->len > 0 && style->is_told)
+        rc = tell_tools(run, style, messages, tools->as.list);
     if (!rc && tools && looks_for_tools_in_messages(source)) {
         struct rv_jinja_dict *system = NULL;
         struct rv_jinja_value text;

@@ -114,6 +114,19 @@ class Usage(unittest.TestCase):
         self.assert_usage(["info", "--tensor"], "did you mean '--tensors'?", "ruvllm info --help")
         self.assert_usage(["run", "--zzzzzzzzzz"], "unknown option '--zzzzzzzzzz'")
 
+    def test_names_of_other_servers_suggest_ours(self):
+        for theirs, ours in {
+            "--port": "--listen", "--host": "--listen", "--port=8080": "--listen", "--ctx-size": "--ctx", "--max-model-len": "--ctx",
+            "--batch-size": "--batch", "--parallel": "--max-sequences", "-np": "--max-sequences", "--max-num-seqs": "--max-sequences",
+            "--model-draft": "--draft", "-md": "--draft", "--lora": "--adapter", "--ssl-cert-file": "--tls-cert",
+            "--ssl-certfile": "--tls-cert", "--ssl-key-file": "--tls-key", "--ssl-keyfile": "--tls-key",
+        }.items():
+            self.assert_usage(["serve", theirs, "8080"], f"unknown option '{theirs.split('=')[0]}'; did you mean '{ours}'?", "ruvllm serve --help")
+        self.assert_usage(["run", "--n-predict", "4"], "did you mean '--max-tokens'?")
+        self.assert_usage(["run", "--temperature", "1"], "did you mean '--temp'?")
+        # Where a command has no such option, it is not named.
+        self.assertNotIn("--listen", run("info", "--port", "1").stderr.decode())
+
     def test_an_unknown_command_suggests_the_nearest(self):
         self.assert_usage(["chta"], "unknown command 'chta'", "did you mean 'chat'?")
         self.assert_usage(["help", "tokenise"], "did you mean 'tokenize'?")

@@ -16,11 +16,7 @@
 
 enum { N_STREAMS = 16 };
 
-#ifdef RUVLLM_IS_SANITIZED
-enum { N_CYCLES = 100, N_PUBLISHED = 30 };
-#else
-enum { N_CYCLES = 1000, N_PUBLISHED = 60 };
-#endif
+enum { N_CYCLES = TEST_SANITIZED(100, 1000), N_PUBLISHED = TEST_SANITIZED(30, 60) };
 
 enum { N_CONTENTS = 3 };
 

@@ -465,16 +465,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_tenant_said_becomes_a_generation),
         cmocka_unit_test(what_was_learned_can_be_taken_along),
+        cmocka_unit_test(what_the_weights_know_is_no_longer_remembered),
+        cmocka_unit_test(without_a_log_there_is_nothing_to_learn_from),
+        /* Not under sanitizers: more runs. */
         cmocka_unit_test(a_second_run_goes_on_from_the_first),
         cmocka_unit_test(what_forgets_too_much_answers_nobody),
         cmocka_unit_test(what_was_gone_back_from_is_not_learned),
-        cmocka_unit_test(what_the_weights_know_is_no_longer_remembered),
         cmocka_unit_test(texts_are_read_with_what_was_learned_below_the_head),
-        cmocka_unit_test(without_a_log_there_is_nothing_to_learn_from),
     };
+    enum { N = sizeof(tests) / sizeof(tests[0]) };
 
     test_need_data();
     /* The threads of the others are the same. */
-    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(2, sizeof(tests) / sizeof(tests[0])), setup,
-                                   teardown);
+    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(1, TEST_SANITIZED(N - 4, N)), setup, teardown);
 }

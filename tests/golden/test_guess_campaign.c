@@ -16,11 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef RUVLLM_IS_SANITIZED
-enum { N_PROMPTS = 1, N_ANSWER = 16 };
-#else
-enum { N_PROMPTS = 4, N_ANSWER = 40 };
-#endif
+enum { N_PROMPTS = TEST_SANITIZED(1, 4), N_ANSWER = TEST_SANITIZED(16, 40) };
 
 enum { PIECE = 160, MAX_PROMPTS = 10000 };
 enum variant { PLAIN, ADAPTER, SHAPE, BOTH, N_VARIANTS };
@@ -101,8 +97,8 @@ static void give_shape(struct ruvllm_generate_params *params, int i)
 
 /* ---- the campaign ----------------------------------------------------------------------------------- */
 
-/* Without the penalty of repetition some models say the same again and again. */
-static struct guess_tally run_variant(const struct guess_fixture *f, enum variant variant, float penalty)
+/* Without penalties: log-probabilities are told before them, and would not say how near the choice was. */
+static struct guess_tally run_variant(const struct guess_fixture *f, enum variant variant)
 {
     struct guess_tally tally = {0};
     int n = count_prompts();
@@ -116,7 +112,7 @@ static struct guess_tally run_variant(const struct guess_fixture *f, enum varian
 
         question.params.n_logprobs = 8;
         question.params.ignore_eos = true;
-        question.params.repetition_penalty = penalty;
+        question.params.repetition_penalty = 1;
         if (has_shape(variant))
             give_shape(&question.params, i);
         write_prompt(text, i, variant);
@@ -125,7 +121,7 @@ static struct guess_tally run_variant(const struct guess_fixture *f, enum varian
     return tally;
 }
 
-static void run_model(const char *name, float penalty)
+static void run_model(const char *name)
 {
     struct guess_fixture f;
     struct guess_tally sum = {0};
@@ -135,7 +131,7 @@ static void run_model(const char *name, float penalty)
     guess_fixture_open(&f, path, NULL);
     guess_fixture_publish(&f);
     for (enum variant v = PLAIN; v < N_VARIANTS; v++) {
-        struct guess_tally t = run_variant(&f, v, penalty);
+        struct guess_tally t = run_variant(&f, v);
 
         guess_tally_add(&sum, &t);
         printf("spec.identical.%s.%s=%d of %d\n", name, variant_names[v], t.n_identical, t.n);
@@ -155,19 +151,19 @@ static void run_model(const char *name, float penalty)
 static void the_smallest_says_the_same(void **state)
 {
     (void)state;
-    run_model("stories260K", 1);
+    run_model("stories260K");
 }
 
 static void so_does_one_of_fifteen_million(void **state)
 {
     (void)state;
-    run_model("stories15M-f16", 1);
+    run_model("stories15M-f16");
 }
 
 static void so_does_one_that_chats(void **state)
 {
     (void)state;
-    run_model("minimind2-26m-f16", 1.1f);
+    run_model("minimind2-26m-f16");
 }
 
 int main(void)
@@ -178,5 +174,5 @@ int main(void)
         cmocka_unit_test(so_does_one_that_chats),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return _cmocka_run_group_tests("guess_campaign", tests, TEST_SANITIZED(1, 3), NULL, NULL);
 }

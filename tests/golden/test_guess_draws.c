@@ -7,11 +7,7 @@
 
 #include <math.h>
 
-#ifdef RUVLLM_IS_SANITIZED
-enum { N_DRAWS = 200 };
-#else
-enum { N_DRAWS = 10000 };
-#endif
+enum { N_DRAWS = TEST_SANITIZED(200, 10000) };
 
 /* Tokens of the model, and of an answer; how many are drawn at once. */
 enum { N_BINS = 512, N_ANSWER = 5, CROWD = 50 };

@@ -12,11 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifdef RUVLLM_IS_SANITIZED
-enum { N_ANSWERS = 3, N_TOKENS = 24, N_DRAFTED = 3 };
-#else
-enum { N_ANSWERS = 16, N_TOKENS = 64, N_DRAFTED = 3 }; // a draft model is asked for eight guesses a token
-#endif
+/* A draft model is asked for eight guesses a token. */
+enum { N_ANSWERS = TEST_SANITIZED(3, 16), N_TOKENS = TEST_SANITIZED(24, 64), N_DRAFTED = 3 };
 
 static const char people[] =
     "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":12}"

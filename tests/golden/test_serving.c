@@ -15,11 +15,11 @@
 #include <time.h>
 
 /* Under a sanitizer, where a token costs twenty times as much, a smaller crowd does. */
-#ifdef RUVLLM_IS_SANITIZED
-enum { N_SEQUENCES = 16, N_ANSWER = 24 };
-#else
-enum { N_SEQUENCES = 64, N_ANSWER = 48 };
-#endif
+enum {
+    N_SEQUENCES = TEST_SANITIZED(16, 64),
+    N_ANSWER = TEST_SANITIZED(24, 48),
+    N_TIERED = N_SEQUENCES / TEST_SANITIZED(8, 4)
+};
 enum { N_TENANTS = 8 };
 
 /* Every prompt alone and then all of them at once, of several tenants, on one engine. */
@@ -62,7 +62,7 @@ static void a_mixed_crowd_answers_as_each_alone(void **state)
         snprintf(prompts[i], BED_MAX_PROMPT, "%s %d times, %s", bed_beginnings[i % 8], i,
                  bed_beginnings[(i / 8 + 3) % 8]);
     wishes.share_prefixes = false;
-    engine = bed_open("models/stories15M-f16.gguf", &wishes);
+    engine = bed_open(TEST_SANITIZED("models/stories260K.gguf", "models/stories15M-f16.gguf"), &wishes);
     compare_crowd(engine, prompts, N_SEQUENCES);
     ruvllm_engine_close(engine);
 }
@@ -72,11 +72,11 @@ static void a_mixed_crowd_does_so_with_tiers_too(void **state)
 {
     struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
     struct ruvllm_kv_policy tiers = ruvllm_kv_policy_default();
-    static char prompts[N_SEQUENCES / 4][BED_MAX_PROMPT];
+    static char prompts[N_TIERED][BED_MAX_PROMPT];
     ruvllm_engine *engine;
 
     (void)state;
-    for (int i = 0; i < N_SEQUENCES / 4; i++) {
+    for (int i = 0; i < N_TIERED; i++) {
         char *end = prompts[i];
 
         for (int k = 0; k < 24 + i % 5; k++)
@@ -87,9 +87,9 @@ static void a_mixed_crowd_does_so_with_tiers_too(void **state)
     wishes.kv = &tiers;
     wishes.share_prefixes = false;
     engine = bed_open("models/minimind2-26m-f16.gguf", &wishes);
-    compare_crowd(engine, prompts, N_SEQUENCES / 4);
+    compare_crowd(engine, prompts, N_TIERED);
     print_message("%d blocks moved to another tier\n", (int)bed_stats(engine).blocks_migrated);
-    assert_true(bed_stats(engine).blocks_migrated > 2 * N_SEQUENCES);
+    assert_true(bed_stats(engine).blocks_migrated > 8 * N_TIERED);
     ruvllm_engine_close(engine);
 }
 

@@ -38,13 +38,18 @@ export function makeSchema(next, depth = 0) {
     if (depth < 3) kinds.push("object", "object", "object", "array", "array", "anyOf", "tuple", chance(0.2) ? "map" : "object");
     const kind = depth === 0 ? pick(["object", "object", "object", "object", "object", "object", "array", "array", "anyOf", "anyOf", "allOf", "allOf", "recursive"]) : pick(kinds);
     const inner = () => makeSchema(next, depth + 1);
-    const object = () => {
+    const object = (counted = true) => {
         const properties = {};
         for (let i = whole(0, 4); i >= 0; i--) properties[pick(["a", "ab", "name", "x y", "é", "q\"t", "id", "n_1"]) + (chance(0.3) ? i : "")] = inner();
         const required = Object.keys(properties).filter(() => chance(0.7));
         const schema = { type: "object", properties, required };
         if (chance(0.85)) schema.additionalProperties = false; // as strict mode asks; any others may go on for ever
         else if (chance(0.3)) schema.additionalProperties = { type: pick(["integer", "boolean"]) };
+        if (counted && chance(0.3)) {
+            const most = Object.keys(properties).length + (typeof schema.additionalProperties === "object" ? 1 : 0);
+            if (chance(0.6)) schema.minProperties = whole(0, most);
+            if (chance(0.6)) schema.maxProperties = whole(Math.max(required.length, schema.minProperties ?? 0), most + 2);
+        }
         return schema;
     };
     switch (kind) {
@@ -70,7 +75,7 @@ export function makeSchema(next, depth = 0) {
         case "const": return { const: pick([1, "x", null, true, { a: [1, "é"] }, [1.5], "quo\"te"]) };
         case "enum": return { enum: [["a", "ab", "abc"], [1, 2.5, "x"], [null, false], ["\n", "\\"]][whole(0, 3)] };
         case "object": return object();
-        case "map": return { type: "object", additionalProperties: { type: "integer", minimum: 0, maximum: 9 }, propertyNames: { pattern: "^[a-z]{1,3}$" } };
+        case "map": return { type: "object", additionalProperties: { type: "integer", minimum: 0, maximum: 9 }, propertyNames: { pattern: "^[a-z]{1,3}$" }, ...pick([{}, { minProperties: 1 }, { minProperties: 1, maxProperties: whole(1, 5) }]) };
         case "array": {
             const min = whole(0, 2);
             return { type: "array", items: inner(), minItems: min, maxItems: min + whole(0, 2) };
@@ -78,7 +83,7 @@ export function makeSchema(next, depth = 0) {
         case "tuple": return { type: "array", prefixItems: [inner(), inner()], items: false, minItems: whole(0, 2) };
         case "anyOf": return { anyOf: [inner(), inner(), { type: "null" }] };
         case "allOf": {
-            const [a, b] = [object(), object()];
+            const [a, b] = [object(false), object(false)];
             for (const part of [a, b]) delete part.additionalProperties;
             for (const name of Object.keys(a.properties)) delete b.properties[name];
             b.required = b.required.filter((name) => name in b.properties);

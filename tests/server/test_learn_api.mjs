@@ -36,7 +36,7 @@ const learned = async (who, from = server) => (await from.client(who).get("/lear
 // The same once the background loop has nothing left to do.
 async function settled(who) {
     let state = await learned(who);
-    for (let quiet = 0; quiet < 5; ) {
+    for (let quiet = 0; quiet < 20; ) {
         await new Promise((done) => setTimeout(done, 100));
         const next = await learned(who);
         quiet = next.generation === state.generation ? quiet + 1 : 0;

@@ -65,7 +65,7 @@ async function live(who, state) {
 // What answers a tenant once the background loop has nothing left to do.
 async function settled(who) {
     let reply = await ask(who);
-    for (let quiet = 0; quiet < 5; ) {
+    for (let quiet = 0; quiet < 20; ) {
         await pause(100);
         const next = await ask(who);
         quiet = next.learned_generation === reply.learned_generation ? quiet + 1 : 0;

@@ -12,14 +12,21 @@ import { models, Server } from "./server.mjs";
 const jinja = (name) => readFileSync(join(process.env.RUVLLM_TEST_DATA ?? "", "templates", "jinja", `${name}.jinja`), "utf8");
 // As the family's template: tools in the system message, a mark for every role, no word about calls.
 const phi = "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}{{ '<|system|>' + message['content'] + '<|tool|>' + message['tools'] + '<|/tool|><|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
+// Without the words about thinking: a small model that may think finds no end of it.
+const granite = () => jinja("ibm-granite-granite-3.3-2B-Instruct").replaceAll("<think>", "");
 const families = {
     mistral: { template: () => jinja("mistralai-Mistral-Nemo-Instruct-2407"), controls: ["[TOOL_CALLS]", "[TOOL_RESULTS]"], mark: "[TOOL_CALLS]" },
     mistral_letters: { template: () => jinja("mistralai-Mistral-Nemo-Instruct-2407"), mark: "[TOOL_CALLS]" },
     llama3: { template: () => jinja("meta-llama-Llama-3.2-3B-Instruct"), controls: ["<|eot_id|>", "<|start_header_id|>"], isSingle: true, mark: '"parameters": ' },
     phi: { template: () => phi, controls: ["<|tool_call|>", "<|/tool_call|>"], mark: "<|tool_call|>" },
     phi_letters: { template: () => phi, mark: "<|tool_call|>" },
+    granite: { template: granite, controls: ["<|tool_call|>", "<|start_of_role|>"], mark: "<|tool_call|>" },
+    granite_letters: { template: granite, mark: "<|tool_call|>" },
+    gemma: { template: () => jinja("google-gemma-2-2b-it"), controls: ["<start_of_turn>", "<end_of_turn>"], isSingle: true, mark: '"parameters": ' },
     hermes: { template: () => jinja("Qwen-Qwen2.5-7B-Instruct"), controls: ["<|im_start|>", "<|im_end|>"], mark: "<tool_call>" },
 };
+// Their calls are no JSON object with a name and arguments.
+const foreign = { gemma4: "google-gemma-4-31B-it", qwen_coder: "Qwen3-Coder", devstral: "unsloth-mistral-Devstral-Small-2507", cohere: "CohereForAI-c4ai-command-r7b-12-2024-tool_use" };
 
 const parameters = { type: "object", properties: { city: { type: "string", maxLength: 8 }, unit: { enum: ["C", "F"] } }, required: ["city", "unit"], additionalProperties: false };
 const tools = [{ type: "function", function: { name: "get_weather", description: "The weather", parameters } }, { type: "function", function: { name: "now" } }];
@@ -38,7 +45,8 @@ function checkCall({ id, type, function: { name, arguments: given } }) {
 let server, client, folder;
 before(async () => {
     folder = mkdtempSync(join(tmpdir(), "ruvllm-styles-"));
-    const args = Object.entries(families).map(([name, { template, controls }]) => `${name}=${editGguf(models.text, join(folder, `${name}.gguf`), { "tokenizer.chat_template": template() }, controls)}`);
+    const all = { ...families, ...Object.fromEntries(Object.entries(foreign).map(([name, file]) => [name, { template: () => jinja(file) }])) };
+    const args = Object.entries(all).map(([name, { template, controls }]) => `${name}=${editGguf(models.text, join(folder, `${name}.gguf`), { "tokenizer.chat_template": template() }, controls)}`);
     server = await Server.start([...args, "--max-sequences", "2", "--threads", "1"]);
     client = server.client();
 });
@@ -95,3 +103,19 @@ for (const [model, family] of Object.entries(families)) {
         });
     });
 }
+
+describe("templates without a known way", () => {
+    for (const model of Object.keys(foreign))
+        it(`${model} refuses tools`, async () => {
+            await assert.rejects(client.chat.completions.create({ model, messages: ask, tools, max_tokens: 1 }), ({ status, param, message }) => status === 400 && param === "tools" && message.includes("no place for tools"));
+        });
+
+    it("gemma is told of tools only where there are any, and of no system message", async () => {
+        const size = async (more) => (await client.chat.completions.create({ model: "gemma", messages: ask, max_tokens: 1, ...more })).usage.prompt_tokens;
+        const plain = await size({});
+        assert.ok((await size({ tools })) > plain + 100);
+        assert.equal(await size({ tools, tool_choice: "none" }), plain);
+        for (const more of [{}, { tools }])
+            await assert.rejects(size({ messages: [{ role: "system", content: "Be brief." }, ...ask], ...more }), ({ status, message }) => status === 400 && message.includes("System role not supported"));
+    });
+});

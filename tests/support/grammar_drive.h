@@ -6,7 +6,8 @@
 
 /*
  * Of how many texts one is followed; the others are compiled to an automaton and no further. Following takes many times
- * what compiling does, so that a campaign, which sees millions of texts, follows a share (fuzz/CMakeLists.txt).
+ * what compiling does, so that a campaign, which sees millions of texts, follows a share (fuzz/CMakeLists.txt). Where
+ * it is a share, most repetitions are also cut to a few copies once they are read, and answers are shorter.
  */
 #ifdef RV_FUZZ_CAMPAIGN
 #define GRAMMAR_DRIVE_SHARE 32

@@ -18,6 +18,7 @@ static void literals_classes_and_counts_take_what_they_say(void **state)
     check("root ::= .", LIST("a", "\n", "\xe2\x82\xac", "\xf0\x9f\x98\x80"), LIST("", "ab", "\xff", "\xed\xa0\x80"));
     check("root ::= \"\\x41\\u00e9\\U0001F600\\n\\\"\"", LIST("A\xc3\xa9\xf0\x9f\x98\x80\n\""), LIST("A"));
     check("root ::= [\\]\\[\\-x]*", LIST("", "]-[x"), LIST("y"));
+    check("root ::= [zxvtrpnljhfdb97531A-C]*", LIST("", "zb9A", "C1dx"), LIST("y", "a", "0", "2", "D"));
     check("root ::= \"\"", LIST(""), LIST("a"));
     check("root ::= (\"a\" (\"b\" | \"c\"))*", LIST("", "abac"), LIST("a", "abb"));
     check("root ::= ((\"a\"*)*)*", LIST("", "aaa"), LIST("b"));

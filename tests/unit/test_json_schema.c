@@ -1,4 +1,5 @@
 /* JSON Schema: which values its grammar takes, which keywords are refused and where, and hostile schemas. */
+#include "base/alloc.h"
 #include "support/grammar_suite.h"
 
 #include <string.h>
@@ -48,6 +49,38 @@ static void objects_have_their_properties_in_order(void **state)
           LIST("{}", "{\"x\":1}", "{\"x\":1,\"y\":2}"), LIST("{\"x\":\"1\"}", "{\"x\":1,}"));
     check("{\"type\":\"object\"}", LIST("{}", "{\"x\":[1]}"), LIST("[]"));
     check("{\"type\":\"object\",\"additionalProperties\":false}", LIST("{}", "{ }"), LIST("{\"a\":1}"));
+}
+
+static void members_are_counted(void **state)
+{
+    (void)state;
+    check("{\"properties\":{\"a\":{},\"b\":{},\"c\":{}},\"minProperties\":2}",
+          LIST("{\"a\":1,\"b\":1}", "{\"a\":1,\"c\":1}", "{\"b\":1,\"c\":1}", "{\"a\":1,\"b\":1,\"c\":1}"),
+          LIST("{}", "{\"a\":1}", "{\"c\":1}", "{\"a\":1,}"));
+    check("{\"properties\":{\"a\":{},\"b\":{},\"c\":{}},\"maxProperties\":1}",
+          LIST("{}", "{\"a\":1}", "{\"b\":1}", "{ \"c\":1 }"), LIST("{\"a\":1,\"b\":1}", "{\"b\":1,\"c\":1}"));
+    check("{\"properties\":{\"a\":{},\"b\":{},\"c\":{}},\"required\":[\"b\"],\"minProperties\":2,\"maxProperties\":2}",
+          LIST("{\"a\":1,\"b\":1}", "{\"b\":1,\"c\":1}"),
+          LIST("{\"b\":1}", "{\"a\":1,\"c\":1}", "{\"a\":1,\"b\":1,\"c\":1}"));
+    check("{\"type\":\"object\",\"maxProperties\":0}", LIST("{}", "{ }"), LIST("{\"a\":1}"));
+    check("{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":2}", LIST("{\"a\":1}", "{\"a\":1,\"b\":1}"),
+          LIST("{}", "{\"a\":1,\"b\":1,\"c\":1}"));
+    check("{\"properties\":{\"a\":{},\"b\":{}},\"additionalProperties\":{\"const\":1},\"maxProperties\":3}",
+          LIST("{}", "{\"x\":1,\"y\":1,\"z\":1}", "{\"b\":1,\"x\":1,\"y\":1}", "{\"a\":1,\"b\":1,\"x\":1}"),
+          LIST("{\"w\":1,\"x\":1,\"y\":1,\"z\":1}", "{\"a\":1,\"b\":1,\"x\":1,\"y\":1}"));
+    /* A name that stands twice is one property, so further ones count as one, however many they are. */
+    check("{\"properties\":{\"a\":{},\"b\":{}},\"additionalProperties\":{\"const\":1},\"minProperties\":2}",
+          LIST("{\"a\":1,\"b\":1}", "{\"a\":1,\"x\":1}", "{\"b\":1,\"x\":1,\"y\":1}"),
+          LIST("{\"a\":1}", "{\"x\":1}", "{\"x\":1,\"x\":1}"));
+    /* Of several bounds the tighter ones hold. */
+    check("{\"allOf\":[{\"properties\":{\"a\":{}},\"minProperties\":2,\"maxProperties\":2},{\"properties\":{\"b\":{},"
+          "\"c\":{}},"
+          "\"minProperties\":1,\"maxProperties\":3}]}",
+          LIST("{\"a\":1,\"b\":1}", "{\"b\":1,\"c\":1}"), LIST("{\"a\":1}", "{\"a\":1,\"b\":1,\"c\":1}"));
+    check("{\"allOf\":[{\"properties\":{\"a\":{}},\"minProperties\":1,\"maxProperties\":3},{\"properties\":{\"b\":{},"
+          "\"c\":{}},"
+          "\"minProperties\":2,\"maxProperties\":2}]}",
+          LIST("{\"a\":1,\"b\":1}", "{\"b\":1,\"c\":1}"), LIST("{\"a\":1}", "{\"a\":1,\"b\":1,\"c\":1}"));
 }
 
 static void further_names_are_not_those_of_properties(void **state)
@@ -187,7 +220,11 @@ static void refusals_name_the_keyword_and_its_place(void **state)
         {"{\"type\":\"array\",\"uniqueItems\":true}", "'uniqueItems'"},
         {"{\"type\":\"array\",\"contains\":{}}", "'contains'"},
         {"{\"type\":\"number\",\"multipleOf\":2}", "'multipleOf'"},
-        {"{\"type\":\"object\",\"minProperties\":1}", "'minProperties'"},
+        {"{\"type\":\"object\",\"minProperties\":2}", "#: 'minProperties' is supported up to one more than are named"},
+        {"{\"properties\":{\"a\":{}},\"minProperties\":2}", "'minProperties' is more than there may be"},
+        {"{\"minProperties\":2,\"maxProperties\":1}", "'minProperties' is more than 'maxProperties'"},
+        {"{\"required\":[\"a\",\"b\"],\"maxProperties\":1}", "'maxProperties' is less than are required"},
+        {"{\"type\":\"object\",\"maxProperties\":1.5}", "'maxProperties' must be an integer"},
         {"{\"type\":\"string\",\"format\":\"uri\"}", "'format' \"uri\""},
         {"{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "look-around"},
         {"{\"type\":\"string\",\"pattern\":\"^(?=a)b|c$\"}", "look-around"},
@@ -267,10 +304,21 @@ static void hostile_schemas_are_refused_quickly(void **state)
          "too large"},
         {grammar_suite_repeat("{\"type\":\"array\",\"items\":{},\"minItems\":", "1048576", 1, "}"), "too large"},
         {grammar_suite_repeat("{\"enum\":[", "\"a\",", 20000, "1]}"), "bytes, more than"},
+        {grammar_suite_repeat("{\"anyOf\":[", "{},", 20000, "{}]}"), "more than 16384 schemas"},
     };
 
     (void)state;
     grammar_suite_refuse(RV_GRAMMAR_JSON_SCHEMA, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+/* Nearly every value of this text is a schema of its own. */
+static void there_is_room_for_as_many_schemas_as_values(void **state)
+{
+    char *text = grammar_suite_repeat("{\"anyOf\":[", "false,", 3000, "{\"const\":1}]}");
+
+    (void)state;
+    check(text, LIST("1"), LIST("2", "false"));
+    rv_free(text);
 }
 
 static void a_json_object_is_any_object(void **state)
@@ -291,6 +339,7 @@ int main(void)
         cmocka_unit_test(plain_types_take_their_values),
         cmocka_unit_test(constants_are_letters),
         cmocka_unit_test(objects_have_their_properties_in_order),
+        cmocka_unit_test(members_are_counted),
         cmocka_unit_test(further_names_are_not_those_of_properties),
         cmocka_unit_test(arrays_have_items_and_counts),
         cmocka_unit_test(strings_are_counted_in_characters),
@@ -301,6 +350,7 @@ int main(void)
         cmocka_unit_test(refusals_name_the_keyword_and_its_place),
         cmocka_unit_test(names_are_as_they_are_described),
         cmocka_unit_test(hostile_schemas_are_refused_quickly),
+        cmocka_unit_test(there_is_room_for_as_many_schemas_as_values),
         cmocka_unit_test(a_json_object_is_any_object),
     };
 

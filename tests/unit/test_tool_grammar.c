@@ -11,36 +11,43 @@
 #define NOW "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}"
 #define TOOLS "[" WEATHER "," NOW "]"
 
-/* The style of a template that has the mark in it. */
-static const struct rv_tool_style *style_of(const char *mark)
+/* The style of a template that has these signs in it. */
+static const struct rv_tool_style *style_of(const char *signs)
 {
-    char text[64] = "{{ tools }} ";
-    const struct rv_tool_style *style;
+    const struct rv_tool_style *style = rv_tool_style_of(signs);
 
-    strncat(text, mark, sizeof(text) - strlen(text) - 1);
-    style = rv_tool_style_of(text);
     assert_non_null(style);
     return style;
 }
 
 static const struct rv_tool_style *mistral(void)
 {
-    return style_of("[TOOL_CALLS]");
+    return style_of("{{ tools }} [TOOL_CALLS]");
 }
 
 static const struct rv_tool_style *phi(void)
 {
-    return style_of("<|tool_call|>");
+    return style_of("{{ tools }} <|tool|> <|/tool|>");
+}
+
+static const struct rv_tool_style *granite(void)
+{
+    return style_of("{{ tools }} <|start_of_role|> <|tool_call|>");
 }
 
 static const struct rv_tool_style *llama3(void)
 {
-    return style_of("\"parameters\": ");
+    return style_of("{{ tools }} <|start_header_id|> \"parameters\": ");
+}
+
+static const struct rv_tool_style *gemma(void)
+{
+    return style_of("<start_of_turn>");
 }
 
 static const struct rv_tool_style *hermes(void)
 {
-    return style_of("<tool_call>");
+    return style_of("{{ tools }} <tool_call> \"arguments\": ");
 }
 
 static struct rv_grammar_source source_of(struct rv_tool_grammar_wish wish, const char *tools)
@@ -78,17 +85,20 @@ static void lists_of_calls_stand_behind_one_mark(void **state)
     assert_true(may_answer(must, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", "
                                  "\"arguments\": {}}]<|/tool_call|>"));
     assert_false(may_answer(must, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]"));
+    must.style = granite();
+    assert_true(may_answer(must, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]"));
+    assert_false(may_answer(must, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]<|/tool_call|>"));
+    must.style = phi();
     must.is_single = true;
     assert_true(may_answer(must, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]<|/tool_call|>"));
     assert_false(may_answer(must, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", "
                                   "\"arguments\": {}}]<|/tool_call|>"));
 }
 
-static void a_family_without_marks_calls_once(void **state)
+static void check_without_marks(const struct rv_tool_style *style)
 {
-    struct rv_tool_grammar_wish wish = {.style = llama3(), .must_call = true};
+    struct rv_tool_grammar_wish wish = {.style = style, .must_call = true};
 
-    (void)state;
     assert_true(may_answer(wish, "{\"name\": \"weather\", \"parameters\": {\"city\":\"Rome\"}}"));
     assert_false(may_answer(wish, "{\"name\": \"weather\", \"arguments\": {\"city\":\"Rome\"}}"));
     assert_false(may_answer(wish, "{\"name\": \"now\", \"parameters\": {}}{\"name\": \"now\", \"parameters\": {}}"));
@@ -97,6 +107,13 @@ static void a_family_without_marks_calls_once(void **state)
     assert_true(may_answer(wish, "It is late."));
     assert_true(may_answer(wish, "{\"name\": \"now\", \"parameters\": {}}"));
     assert_false(may_answer(wish, "{\"name\": \"never\", \"parameters\": {}}"));
+}
+
+static void a_family_without_marks_calls_once(void **state)
+{
+    (void)state;
+    check_without_marks(llama3());
+    check_without_marks(gemma());
 }
 
 static void text_may_come_first_where_calling_is_free(void **state)
