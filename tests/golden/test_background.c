@@ -26,6 +26,15 @@ static struct ruvllm_learned_info info_of(ruvllm_engine *engine)
     return info;
 }
 
+static void ask_and_vote(ruvllm_engine *engine, uint64_t seed, float score)
+{
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    uint64_t id;
+
+    ruvllm_response_free(ask(engine, 1, seed, &id));
+    assert_ok(ruvllm_engine_feedback(engine, "anna", id, score, &result, err));
+}
+
 /* Votes for answers with an even number of tokens below 300: as good a taste as any. */
 static void vote(ruvllm_engine *engine, int n, uint64_t first_seed)
 {
@@ -114,14 +123,11 @@ static void votes_that_become_all_alike_pause_learning(void **state)
     (void)unlink(path);
     store = learn_bed_open_store(path);
     engine = learn_bed_open_with(store);
-    vote(engine, 30, 1);
+    for (int i = 0; i < 30; i++) // as many of each kind, whatever ticks make of the answers
+        ask_and_vote(engine, (uint64_t)i + 1, (float)(i % 2));
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    for (; n < 60 && info_of(engine).n_paused == 0; n++) {
-        uint64_t id;
-
-        ruvllm_response_free(ask(engine, 1, (uint64_t)n + 1000, &id));
-        assert_ok(ruvllm_engine_feedback(engine, "anna", id, 0, &result, err));
-    }
+    for (; n < 60 && info_of(engine).n_paused == 0; n++)
+        ask_and_vote(engine, (uint64_t)n + 1000, 0);
     assert_true(n >= 10 && n < 60);
     info = info_of(engine);
     assert_int_equal(info.n_paused, 64);

@@ -34,6 +34,14 @@ static void await_ready(int n)
     assert_int_equal(shelf.n_ready, n);
 }
 
+/* Waits until n attempts to write have failed. */
+static void await_unsaved(struct rv_adapter_registry *r, uint64_t n)
+{
+    for (int i = 0; i < 10000 && adapter_shelf_stats(r).n_unsaved < n; i++)
+        nap(1000);
+    assert_true(adapter_shelf_stats(r).n_unsaved >= n);
+}
+
 static void open_shelf(struct rv_adapter_registry **r, int32_t max_layered, int32_t max_generations)
 {
     adapter_shelf_init(&shelf);
@@ -448,8 +456,7 @@ static void what_cannot_be_written_stays_in_memory_until_it_can(void **state)
     shelf.cannot_write = true;
     for (uint64_t i = 0; i < 6; i++)
         adapter_shelf_publish(r, i ? "b" : "a0", i + 1, 0);
-    nap(50000);
-    assert_true(adapter_shelf_stats(r).n_unsaved > 0);
+    await_unsaved(r, 1);
     assert_int_equal(adapter_shelf_stats(r).n_unwritten, 6);
     assert_int_equal(adapter_shelf_stats(r).n_layered, 6); // nothing is lost
     hold(r, &ticket, "a0");
@@ -473,13 +480,11 @@ static void a_file_goes_with_the_last_of_its_content(void **state)
     assert_int_equal(adapter_shelf_n_files(&shelf), 1);
     shelf.cannot_write = true;
     adapter_shelf_publish(r, "other", 2, 0);
-    while (adapter_shelf_stats(r).n_unsaved < 1)
-        nap(1000);
+    await_unsaved(r, 1);
     /* The clerk waits before it tries again. Meanwhile: */
     assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
     adapter_shelf_publish(r, "a", 1, 0);
-    while (adapter_shelf_stats(r).n_unsaved < 3) // "other" once more, then the new one
-        nap(1000);
+    await_unsaved(r, 3); // "other" once more, then the new one
     assert_int_equal(adapter_shelf_n_files(&shelf), 1);
     assert_ok(rv_adapter_registry_forget(r, "a", 0, err));
     shelf.cannot_write = false;

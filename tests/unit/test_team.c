@@ -1,4 +1,7 @@
-/* Every part of every round is computed once, whoever was asleep, and is seen by the caller when the round is over. */
+/*
+ * Every part of every round is computed once, whoever was asleep, and is seen by the caller when the round is over; and
+ * helpers do help.
+ */
 #include "learn/team.h"
 #include "support/test.h"
 
@@ -15,6 +18,8 @@ struct work {
     int32_t effort;
     int32_t seen[MAX_PARTS]; // plain: a part is one thread's, and the caller's once the round is over
     atomic_int n_busy[MAX_TEAM];
+    atomic_int n_wrong; // parts on a thread that is none, or that computes another: helpers cannot assert
+    atomic_int n_begun;
 };
 
 static void rest(long us)
@@ -26,8 +31,10 @@ static void compute_part(void *work, int32_t part, int32_t thread)
 {
     struct work *w = work;
 
-    assert_true(thread >= 0 && thread < w->n_threads);
-    assert_int_equal(atomic_fetch_add(&w->n_busy[thread], 1), 0); // a number is one thread at a time
+    if (thread < 0 || thread >= w->n_threads || atomic_fetch_add(&w->n_busy[thread], 1) != 0) {
+        atomic_fetch_add(&w->n_wrong, 1);
+        return;
+    }
     for (int i = 0; i < w->effort; i++)
         atomic_signal_fence(memory_order_seq_cst);
     w->seen[part]++;
@@ -49,6 +56,7 @@ static void check_rounds(int32_t n_threads)
         rv_team_run(team, n_parts, compute_part, &w);
         for (int32_t i = 0; i < MAX_PARTS; i++)
             assert_int_equal(w.seen[i], i < n_parts);
+        assert_int_equal(w.n_wrong, 0);
         memset(&w, 0xff, sizeof(w)); // whoever still touched it would be seen
         if (round % 500 == 0)
             rest(3000); // helpers fall asleep
@@ -89,6 +97,35 @@ static void who_joined_is_waited_for(void **state)
     rv_team_close(team);
 }
 
+/* Until all parts have begun, which one thread alone never sees; for ten seconds at most. */
+static void meet(void *work, int32_t part, int32_t thread)
+{
+    struct work *w = work;
+
+    (void)thread;
+    atomic_fetch_add(&w->n_begun, 1);
+    for (int i = 0; i < 10000 && atomic_load(&w->n_begun) < w->n_threads; i++)
+        rest(1000);
+    w->seen[part] = atomic_load(&w->n_begun);
+}
+
+static void all_threads_of_a_team_compute(void **state)
+{
+    struct rv_team *team;
+
+    (void)state;
+    assert_ok(rv_team_open(&team, 3, false, err));
+    for (int round = 0; round < 10; round++) {
+        struct work w = {.n_threads = 3};
+
+        rv_team_run(team, 3, meet, &w);
+        for (int32_t i = 0; i < 3; i++)
+            assert_int_equal(w.seen[i], 3);
+        rest(round % 2 ? 3000 : 0); // asleep or not
+    }
+    rv_team_close(team);
+}
+
 static void a_team_can_end_at_any_time(void **state)
 {
     (void)state;
@@ -121,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_is_computed_once),
         cmocka_unit_test(who_joined_is_waited_for),
+        cmocka_unit_test(all_threads_of_a_team_compute),
         cmocka_unit_test(a_team_can_end_at_any_time),
         cmocka_unit_test(a_team_has_a_size),
     };
