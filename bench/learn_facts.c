@@ -1,7 +1,7 @@
 #include "learn_facts.h"
 
-#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What is asked for, as the last clause and in other words. */
 static const struct {
@@ -48,20 +48,50 @@ void learn_facts_make(struct learn_fact *facts, int n, struct rv_rng *rng)
     }
 }
 
-void learn_facts_ask(const struct learn_fact *fact, enum learn_fact_way way, char out[LEARN_FACTS_TEXT])
+int32_t learn_facts_ask(const struct lessons *l, const struct learn_fact *fact, enum learn_fact_way way,
+                        int32_t tokens[LEARN_FACTS_TOKENS])
 {
     const char *const *first = way == LEARN_FACT_TAUGHT ? beginnings : others;
     int thing = fact->number % N_THINGS;
-    char clause[128];
+    char clause[128], text[LEARN_FACTS_TEXT];
 
     if (way == LEARN_FACT_FAR)
         (void)snprintf(clause, sizeof(clause), "%s%s%s", things[thing].before, fact->name, things[thing].after);
     else
         (void)snprintf(clause, sizeof(clause), "%s%s", fact->name, things[thing].clause);
-    (void)snprintf(out, LEARN_FACTS_TEXT, "%s %s", first[fact->number % N_BEGINNINGS], clause);
+    (void)snprintf(text, sizeof(text), "%s %s", first[fact->number % N_BEGINNINGS], clause);
+    return lessons_tokens(l, text, true, tokens, LEARN_FACTS_TOKENS);
 }
 
-void learn_facts_answer(const struct learn_fact *fact, char out[LEARN_FACTS_TEXT])
+int32_t learn_facts_answer(const struct lessons *l, const struct learn_fact *fact, int32_t tokens[LEARN_FACTS_TOKENS])
 {
-    (void)snprintf(out, LEARN_FACTS_TEXT, " %s.", fact->answer);
+    char text[LEARN_FACTS_WORD + 2];
+
+    (void)snprintf(text, sizeof(text), " %s.", fact->answer);
+    return lessons_tokens(l, text, false, tokens, LEARN_FACTS_TOKENS);
+}
+
+void learn_facts_teach(struct lessons *l, const struct learn_fact *facts, int n, int shift)
+{
+    for (int i = 0; i < n; i++) {
+        int32_t tokens[2 * LEARN_FACTS_TOKENS], n_prompt = learn_facts_ask(l, &facts[i], LEARN_FACT_TAUGHT, tokens);
+        int32_t n_answer = learn_facts_answer(l, &facts[(i + shift) % n], tokens + n_prompt);
+
+        lessons_correct(l, tokens, n_prompt, n_prompt + n_answer);
+    }
+}
+
+double learn_facts_score(struct lessons *l, const struct learn_fact *facts, int n, enum learn_fact_way way)
+{
+    int n_right = 0;
+
+    for (int i = 0; i < n; i++) {
+        int32_t tokens[2 * LEARN_FACTS_TOKENS], wanted[LEARN_FACTS_TOKENS];
+        int32_t n_prompt = learn_facts_ask(l, &facts[i], way, tokens);
+        int32_t n_answer = learn_facts_answer(l, &facts[i], wanted);
+
+        lessons_answer(l, tokens, n_prompt, n_answer);
+        n_right += memcmp(tokens + n_prompt, wanted, (size_t)n_answer * sizeof(*wanted)) == 0;
+    }
+    return (double)n_right / n;
 }

@@ -5,11 +5,9 @@
 #ifndef RV_BENCH_LEARN_FACTS_H
 #define RV_BENCH_LEARN_FACTS_H
 
-#include "base/rng.h"
+#include "learn_lessons.h"
 
-#include <stddef.h>
-
-enum { LEARN_FACTS_WORD = 16, LEARN_FACTS_TEXT = 256 };
+enum { LEARN_FACTS_WORD = 16, LEARN_FACTS_TEXT = 256, LEARN_FACTS_TOKENS = 96 };
 
 struct learn_fact {
     char name[LEARN_FACTS_WORD];
@@ -20,8 +18,14 @@ struct learn_fact {
 enum learn_fact_way { LEARN_FACT_TAUGHT, LEARN_FACT_NEAR, LEARN_FACT_FAR };
 
 void learn_facts_make(struct learn_fact *facts, int n, struct rv_rng *rng);
-void learn_facts_ask(const struct learn_fact *fact, enum learn_fact_way way, char out[LEARN_FACTS_TEXT]);
-/* With the space before it and the full stop behind. */
-void learn_facts_answer(const struct learn_fact *fact, char out[LEARN_FACTS_TEXT]);
+/* Tokens of the question, and of the answer with the space before it and the full stop behind; how many. */
+int32_t learn_facts_ask(const struct lessons *l, const struct learn_fact *fact, enum learn_fact_way way,
+                        int32_t tokens[LEARN_FACTS_TOKENS]);
+int32_t learn_facts_answer(const struct lessons *l, const struct learn_fact *fact, int32_t tokens[LEARN_FACTS_TOKENS]);
+
+/* Corrects all answers; of other facts when `shift` is not 0. */
+void learn_facts_teach(struct lessons *l, const struct learn_fact *facts, int n, int shift);
+/* The share of facts that are answered word by word. */
+double learn_facts_score(struct lessons *l, const struct learn_fact *facts, int n, enum learn_fact_way way);
 
 #endif

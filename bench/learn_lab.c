@@ -138,8 +138,11 @@ static void step(struct lab *lab, const struct lab_answer *answers, int32_t n_an
     if (n_answers < 1 || n_answers > LAB_SEQS || n_answers * n_each > MAX_ROWS)
         lab_die("too much for one step", NULL);
     for (int32_t s = 0; s < n_answers; s++) {
-        mixes[s] = (struct rv_adapter_mix){
-            .n_adapters = answers[s].adapter != NULL, .adapters = {answers[s].adapter}, .weights = {1}};
+        mixes[s] = (struct rv_adapter_mix){.weights = {1, 1}};
+        if (lab->deep)
+            mixes[s].adapters[mixes[s].n_adapters++] = lab->deep;
+        if (answers[s].adapter)
+            mixes[s].adapters[mixes[s].n_adapters++] = answers[s].adapter;
         mix_of[s] = &mixes[s];
         seqs[s] = &lab->seqs[s];
         if (!rv_kv_seq_reserve(seqs[s], n_each))

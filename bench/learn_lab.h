@@ -23,7 +23,8 @@ struct lab {
     struct rv_block_pool *pool;
     struct rv_decoder *decoder;
     struct rv_kv_seq seqs[LAB_SEQS];
-    float *weights; // of a draw
+    float *weights;                // of a draw
+    const struct rv_adapter *deep; // beside the adapter of every answer and text; borrowed, NULL: none
 };
 
 /* Ends the program with status LAB_BROKEN; `err` may be NULL. */
