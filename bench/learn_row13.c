@@ -12,12 +12,13 @@
 #include "engine/engine_learn.h"
 #include "engine/job.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 enum { PROMPT = 8, MAX_ROUNDS = 11, MAX_CAPTURED = 64 };
 
-static const char TENANT[] = "row13";
+static char tenant[32]; // one that the store has never seen: who has always voted the same moves nothing
 
 /* The other engine's threads wait busily for a while after its last step. */
 static void let_settle(void)
@@ -31,7 +32,7 @@ static void let_settle(void)
 static double decode_us(struct host *host, uint64_t seed, int32_t n, uint64_t *id)
 {
     struct host_ask ask = {
-        .tenant = TENANT, .seed = seed, .n_prompt = PROMPT, .n_answer = n, .temperature = 1, .n_logprobs = -1};
+        .tenant = tenant, .seed = seed, .n_prompt = PROMPT, .n_answer = n, .temperature = 1, .n_logprobs = -1};
     struct ruvllm_response *r = host_ask(host, &ask, id);
     double us = (double)r->decode_us;
 
@@ -50,7 +51,7 @@ static double capture_us(struct host *host, int32_t n)
     struct ruvllm_error err;
     struct rv_rng rng;
 
-    if (rv_trace_new(&trace, 0, TENANT, (int32_t)n_dims, n, &err))
+    if (rv_trace_new(&trace, 0, tenant, (int32_t)n_dims, n, &err))
         lab_die("trace", &err);
     rv_rng_init(&rng, 1);
     for (int32_t i = 0; i < n; i++) {
@@ -82,6 +83,7 @@ void learn_row13(struct learn_args *args)
     double token_us;
     bool is_large;
 
+    (void)snprintf(tenant, sizeof(tenant), "row13-%lld", (long long)rv_clock_us());
     host_open(&hosts[0], &config);
     config.learns = true;
     host_open(&hosts[1], &config);
@@ -115,7 +117,7 @@ void learn_row13(struct learn_args *args)
                                                     .bound = args->is_short ? LEARN_AT_MOST : LEARN_FREE,
                                                     .short_must = 2});
     learn_figure_print(args, &(struct learn_figure){.what = "captured", // else nothing was paid for
-                                                    .value = host_vote(&hosts[1], TENANT, ids[1], 0).kl > 0,
+                                                    .value = host_vote(&hosts[1], tenant, ids[1], 0).kl > 0,
                                                     .bound = LEARN_AT_LEAST,
                                                     .must = 1,
                                                     .short_must = 1});
