@@ -53,6 +53,7 @@ void learn_row6(struct learn_args *args)
                                  .n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS,
                                  .kl_weight = 4,
                                  .held_out = 0.1f,
+                                 .batch_tokens = 512,
                                  .max_self = 0.04f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct deep_domain taught, held;

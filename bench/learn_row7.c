@@ -71,6 +71,7 @@ void learn_row7(struct learn_args *args)
                                  .n_epochs = args->is_short ? EPOCHS_SHORT : EPOCHS,
                                  .kl_weight = 8,
                                  .held_out = 0.1f,
+                                 .batch_tokens = 512,
                                  .ewc = 30,
                                  .max_self = 0.016f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;

@@ -50,7 +50,7 @@ ROWS = {
     "votes": (LARGE, False),
 }
 TIMED = {"11", "12", "13", "14", "15", "votes"}
-LONG = {"4", "6", "7", "10", "16"}  # minutes each: one seed but on the smallest model
+LONG = {"2", "4", "6", "7", "10", "16"}  # minutes each: one seed but on the smallest model
 FIRST_SEED = 4  # 1 to 3 were looked at when budgets and radii were chosen
 KEEPS_STORE = {"12", "13"}  # so that large models write their first texts once
 SEQUENCES = {"stories15M-f16": 4, "smollm2-135m-q8_0": 0.5, "qwen2.5-0.5b-q8_0": 0.15}  # a second, row 14
@@ -190,34 +190,34 @@ def take(row, model, seed, out, figures, curves):
 
 def cost_of(row, model):
     """What to begin with: courses of minutes, and of those the largest models, so that nothing long is left to the end."""
-    return row in LONG, SMALL.index(model) if model in SMALL else 0, row in ("2", "5")
+    return row in LONG, SMALL.index(model) if model in SMALL else 0
 
 
 class Course:
-    """A row while it is measured: what it runs, and what that has come to."""
+    """A row on a model while it is measured: what it runs, a seed each, and what that has come to."""
 
-    def __init__(self, row, models, a):
-        self.row, self.models, self.figures, self.curves = row, models, [], []
-        self.jobs = [(m, seed, command) for m in models for seed, command in enumerate(commands(row, m, a), 1)]
-        self.running = {}
+    def __init__(self, row, model, a):
+        self.row, self.model, self.figures, self.curves = row, model, [], []
+        self.jobs = list(enumerate(commands(row, model, a), 1))
+        self.running = []
 
     def start(self, pool, job):
-        self.running[job[:2]] = pool.submit(self.work, *job)
+        self.running.append(pool.submit(self.work, *job))
 
-    def work(self, model, seed, command):
+    def work(self, seed, command):
         began = time.monotonic()
         out = run(command)
-        print("# row %s %s %d took %.0f s" % (self.row, short_name(model), seed, time.monotonic() - began), flush=True)
+        print("# row %s %s %d took %.0f s" % (self.row, short_name(self.model), seed, time.monotonic() - began), flush=True)
         return out
 
     def is_done(self):
-        return all(future.done() for future in self.running.values())
+        return all(future.done() for future in self.running)
 
     def end(self):
-        """Reads what was printed, in the order of models and seeds, whichever came first."""
+        """Reads what was printed, in the order of seeds, whichever came first."""
         figures = {}
-        for model, seed, _ in self.jobs:
-            take(self.row, model, seed, self.running[model, seed].result(), figures, self.curves)
+        for (seed, _), future in zip(self.jobs, self.running):
+            take(self.row, self.model, seed, future.result(), figures, self.curves)
         self.figures = list(figures.values())
         for figure in self.figures:
             print(figure.text(), flush=True)
@@ -228,10 +228,10 @@ def measure(courses, n_at_once):
     with concurrent.futures.ThreadPoolExecutor(n_at_once) as pool:
         jobs = [(course, job) for course in courses for job in course.jobs]
         if n_at_once > 1:
-            jobs.sort(key=lambda pair: cost_of(pair[0].row, pair[1][0]), reverse=True)
+            jobs.sort(key=lambda pair: cost_of(pair[0].row, pair[0].model), reverse=True)
         for course, job in jobs:
             course.start(pool, job)
-        left, futures = list(courses), [f for course in courses for f in course.running.values()]
+        left, futures = list(courses), [f for course in courses for f in course.running]
         for future in concurrent.futures.as_completed(futures):
             if future.exception():
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -278,13 +278,13 @@ def is_of(name, row, model):
     return name.startswith("votes." if row == "votes" else "learn.%s." % row) and name.endswith("." + model)
 
 
-def write_table(path, figures, row, models):
-    """The figures before of that row and these models are forgotten."""
+def write_table(path, figures, row, model):
+    """The figures before of that row and model are forgotten, or of the same name."""
     rows = {}
     if os.path.exists(path):
         for line in open(path, encoding="utf-8"):
             found = re.match(r"\| `(\S+)` \|", line)
-            if found and not any(is_of(found.group(1), row, m) for m in models):
+            if found and not is_of(found.group(1), row, model):
                 rows[found.group(1)] = line
     for figure in figures:
         rows[figure.name] = "| `%s` | %s | %s | %s | %s |\n" % ((figure.name,) + figure.cells())
@@ -292,37 +292,39 @@ def write_table(path, figures, row, models):
         file.write(HEAD + "".join(rows[name] for name in sorted(rows, key=order_of)))
 
 
-def write(course):
-    """At once, so that a run that is stopped keeps the rows it has measured."""
+def write(course, done):
+    """At once, so that a run that is stopped keeps what it has measured; curves when the row is `done` on all its models."""
     folder = os.path.join(ROOT, "docs", "learning")
-    names = [short_name(m) for m in course.models] + (["sqlite"] if course.row == "9" else [])
     os.makedirs(folder, exist_ok=True)
-    write_table(os.path.join(folder, "figures.md"), course.figures, course.row, names)
-    if course.curves and set(ROWS[course.row][0]) <= set(course.models):
-        draw(course.curves, course.row, os.path.join(folder, "row%s.svg" % course.row))
+    write_table(os.path.join(folder, "figures.md"), course.figures, course.row, short_name(course.model))
+    same = {c.model: c for c in done if c.row == course.row}
+    if course.curves and set(ROWS[course.row][0]) <= set(same):
+        draw([point for model in ROWS[course.row][0] for point in same[model].curves], course.row,
+             os.path.join(folder, "row%s.svg" % course.row))
 
 
 def main():
     a = parse_arguments()
     wanted = a.rows.split(",") if a.rows else [
         r for r in ROWS if r in ("14", "15", "votes") or os.path.exists(os.path.join(ROOT, "bench", "learn_row%s.c" % r))]
-    figures, courses, start = [], [], time.monotonic()
+    courses, done, start = [], [], time.monotonic()
     for row in wanted:
         if row not in ROWS:
             sys.exit("there is no row '%s'" % row)
         models = a.models.split(",") if a.models else ROWS[row][0]
         for model in [m for m in models if not find_model(m)]:
             print("# row %s: '%s' is not there; run `make models`" % (row, model), flush=True)
-        courses.append(Course(row, [m for m in models if find_model(m)], a))
+        courses += [Course(row, m, a) for m in models if find_model(m)]
     # What measures time has the machine for itself; the rest runs as many at once as there are processors.
     for is_timed, n_at_once in ((True, 1), (False, os.cpu_count())):
         for course in measure([c for c in courses if (c.row in TIMED) == is_timed], n_at_once):
-            if course.row == "9":
+            if course.row == "9" and course.model == SMALL[0]:
                 kill_store(a, course.figures)
+            done.append(course)
             if course.figures and not a.no_write:
-                write(course)
-            figures += course.figures
-            print("# row %s after %.1f minutes" % (course.row, (time.monotonic() - start) / 60), flush=True)
+                write(course, done)
+            print("# row %s %s after %.1f minutes" % (course.row, short_name(course.model), (time.monotonic() - start) / 60), flush=True)
+    figures = [f for course in done for f in course.figures]
     low = [f.name for f in figures if f.is_ok() is False]
     print("# %d figures, %d below what they must be, %.1f minutes" % (len(figures), len(low), (time.monotonic() - start) / 60))
     for name in low:

@@ -60,7 +60,7 @@ struct rv_deep_config rv_deep_config_default(void)
 
 float rv_deep_suited_step(const struct rv_hparams *hparams)
 {
-    return 2e-3f * sqrtf(fminf(1.0f, 64.0f / (float)hparams->n_embd));
+    return fminf(2e-3f, 0.1f / (float)hparams->n_embd);
 }
 
 /* ---- order and batches ---------------------------------------------------------------------------- */

@@ -99,8 +99,8 @@ struct rv_deep_result {
 /* What serves a few hundred samples on a small model. */
 struct rv_deep_config rv_deep_config_default(void);
 /*
- * The step for a run on what a tenant said: 2e-3 up to a width of 64, in wider models less, with the root of the width.
- * A step changes each number by as much, so what a state is changed by grows with how many are summed.
+ * The step for a run on what a tenant said: a tenth over the width, and 2e-3 at most. A step changes each number by as
+ * much, so what a state is changed by grows with how many are summed.
  */
 float rv_deep_suited_step(const struct rv_hparams *hparams);
 
