@@ -129,18 +129,30 @@ static void serve(struct floor *f, int round, bool votes)
 
 /* ---- beside a training run ------------------------------------------------------------------ */
 
+/* A run that stands still between its steps while it is not wanted, so that it has to begin only once. */
 struct training {
     struct host *host;
     const char *tenant;
-    atomic_bool is_over;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_wanted, is_waiting, is_over; // guarded by lock
 };
 
 static bool on_progress(void *user, const struct ruvllm_train_progress *progress)
 {
     struct training *t = user;
+    bool goes_on;
 
     (void)progress;
-    return !atomic_load(&t->is_over);
+    pthread_mutex_lock(&t->lock);
+    t->is_waiting = true;
+    pthread_cond_broadcast(&t->changed);
+    while (!t->is_wanted && !t->is_over)
+        pthread_cond_wait(&t->changed, &t->lock);
+    t->is_waiting = false;
+    goes_on = !t->is_over;
+    pthread_mutex_unlock(&t->lock);
+    return goes_on;
 }
 
 static void *train(void *arg)
@@ -151,7 +163,8 @@ static void *train(void *arg)
     struct ruvllm_deep_report report = {.struct_size = sizeof(report), .train = {.struct_size = sizeof(report.train)}};
     struct ruvllm_error err = {0};
 
-    params.n_epochs = 1000; // it is stopped
+    params.n_epochs = 1000;    // it is stopped
+    params.batch_tokens = 128; // short steps: it stands still only between them
     params.on_progress = on_progress;
     params.user = t;
     deep.train = &params;
@@ -161,15 +174,34 @@ static void *train(void *arg)
     return NULL;
 }
 
-static void serve_beside(struct floor *f, int round)
+static void want(struct training *t, bool is_wanted, bool is_over)
 {
-    struct training training = {.host = f->host, .tenant = f->tenants[0]};
+    pthread_mutex_lock(&t->lock);
+    t->is_wanted = is_wanted;
+    t->is_over = is_over;
+    pthread_cond_broadcast(&t->changed);
+    while (!is_wanted && !is_over && !t->is_waiting)
+        pthread_cond_wait(&t->changed, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void serve_beside(struct floor *floors, int n_rounds)
+{
+    struct training t = {.host = floors[1].host,
+                         .tenant = floors[1].tenants[0],
+                         .lock = PTHREAD_MUTEX_INITIALIZER,
+                         .changed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, train, &training))
+    if (pthread_create(&thread, NULL, train, &t))
         lab_die("thread", NULL);
-    serve(f, round, false);
-    atomic_store(&training.is_over, true);
+    for (int i = 0; i < n_rounds; i++) {
+        want(&t, false, false); // also until its first step is done
+        serve(&floors[0], i, false);
+        want(&t, true, false);
+        serve(&floors[1], i, false);
+    }
+    want(&t, false, true);
     pthread_join(thread, NULL);
 }
 
@@ -248,10 +280,8 @@ int main(int argc, char **argv)
         beside[side].host = &hosts[1];
         memcpy(beside[side].tenants, floors[1].tenants, sizeof(floors[1].tenants));
     }
-    for (int i = 0; i < n_rounds; i++) {
-        serve(&beside[0], i, false);
-        serve_beside(&beside[1], i);
-    }
+    (void)fflush(stdout);
+    serve_beside(beside, n_rounds);
     report_beside(model, beside, n_rounds);
     host_close(&hosts[0]);
     host_close(&hosts[1]);

@@ -378,7 +378,10 @@ struct ruvllm_tool_style {
     bool is_list;          // calls stand in one array; else each has its own `open` and `close`
 };
 
-/* RUVLLM_UNSUPPORTED for a model whose template has no place for tools, or calls them in no way that is known. */
+/*
+ * RUVLLM_UNSUPPORTED for a model whose template calls tools in no way that is known, or has no place for them; but for
+ * Gemma's, whose models are told of them in turns of the user, where the conversation is given as JSON.
+ */
 RUVLLM_API ruvllm_status ruvllm_tool_style_get(const ruvllm_model *model, struct ruvllm_tool_style *out,
                                                struct ruvllm_error *err);
 

@@ -24,8 +24,8 @@ void rv_credit_clear(struct rv_credit *credit, double n_good, double n_bad);
 /* One answer more, of this share of all that are good (or not). Tokens outside of the vocabulary are passed over. */
 void rv_credit_add(struct rv_credit *credit, const int32_t *tokens, int32_t n, bool is_good, float share);
 /*
- * -1: only in bad answers, 0: as often in either, 1: only in good ones. Nearer to 0 the better chance alone explains
- * the difference; 0 below one and a half standard errors.
+ * 1: in all good answers and in no bad one, -1: the other way round, 0: as often in either. Nearer to 0 the better
+ * chance alone explains the difference; 0 below one and a half standard errors.
  */
 float rv_credit_of(const struct rv_credit *credit, int32_t token);
 /* The tokens of highest credit, the first first; those with none are left out. */

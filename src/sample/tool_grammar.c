@@ -166,38 +166,38 @@ static int32_t write_calls(struct writer *w, int32_t call)
     return all;
 }
 
-/* Text in which no call begins; without a mark: one that does not begin with a brace. */
-static int32_t write_text(struct writer *w)
+/* Where no mark stands before calls, a call is what begins with a brace, behind white space or not; else it is text. */
+static int32_t write_unmarked(struct writer *w, int32_t calls)
 {
-    static const struct rv_syntax_range brace[] = {{'{', '{'}};
-    const char *open = w->wish->style->open;
+    static const struct rv_syntax_range gap[] = {{' ', ' '}, {'\t', '\t'}, {'\n', '\n'}, {'\r', '\r'}, {'{', '{'}};
     struct rv_syntax *s = w->syntax;
-    int32_t seq;
+    int32_t answer = rv_syntax_seq(s), said = rv_syntax_seq(s), either = rv_syntax_alt(s);
 
-    if (open[0] && !is_control(w, open))
-        return rv_syntax_call(s, rv_syntax_without(s, open));
-    seq = rv_syntax_seq(s);
-    if (!open[0])
-        rv_syntax_add(s, seq, rv_syntax_class_except(s, brace, 1));
-    rv_syntax_add(s, seq, rv_syntax_repeat(s, rv_syntax_class_except(s, NULL, 0), 0, -1));
-    return seq;
+    rv_syntax_add(s, said, rv_syntax_class_except(s, gap, 5));
+    rv_syntax_add(s, said, rv_syntax_repeat(s, rv_syntax_class_except(s, NULL, 0), 0, -1));
+    rv_syntax_add(s, either, said);
+    rv_syntax_add(s, either, calls);
+    rv_syntax_add(s, answer, rv_syntax_repeat(s, rv_syntax_class(s, gap, 4), 0, -1));
+    rv_syntax_add(s, answer, rv_syntax_repeat(s, either, 0, 1));
+    return answer;
 }
 
+/*
+ * The letters of the mark are no text, also where the mark is a control token: who reads the answer cannot tell them
+ * apart, and would find a call that no schema was asked about.
+ */
 static void write_answer(struct writer *w, int32_t call, int32_t rule)
 {
+    const char *open = w->wish->style->open;
     struct rv_syntax *s = w->syntax;
-    int32_t calls = write_calls(w, call), answer;
+    int32_t calls = write_calls(w, call), answer = calls;
 
-    if (w->wish->must_call) {
-        answer = calls;
-    } else if (w->wish->style->open[0]) { // a text, and perhaps calls
+    if (!w->wish->must_call && open[0]) { // a text, and perhaps calls
         answer = rv_syntax_seq(s);
-        rv_syntax_add(s, answer, write_text(w));
+        rv_syntax_add(s, answer, rv_syntax_call(s, rv_syntax_without(s, open)));
         rv_syntax_add(s, answer, rv_syntax_repeat(s, calls, 0, 1));
-    } else { // a text, or a call
-        answer = rv_syntax_alt(s);
-        rv_syntax_add(s, answer, rv_syntax_repeat(s, write_text(w), 0, 1));
-        rv_syntax_add(s, answer, calls);
+    } else if (!w->wish->must_call) {
+        answer = write_unmarked(w, calls);
     }
     rv_syntax_define(s, rule, answer);
 }

@@ -249,9 +249,13 @@ static ruvllm_status emit_result(struct rv_jinja_run *run, const struct rv_jinja
                                  const struct rv_jinja_value *calls)
 {
     const struct rv_jinja_value *id = find(run, messages->items[i].as.dict, "tool_call_id", RV_JINJA_T_STRING);
-    const struct rv_jinja_value *name = find_name(run, calls, id);
-    ruvllm_status rc = emit(run, name ? "Result of " : "Result");
+    const struct rv_jinja_value *name = NULL;
+    ruvllm_status rc = rv_jinja_charge(run, calls ? calls->as.list->len : 0); // a conversation may have many of either
 
+    if (!rc)
+        name = find_name(run, calls, id);
+    if (!rc)
+        rc = emit(run, name ? "Result of " : "Result");
     if (!rc && name)
         rc = rv_jinja_emit(run, name->as.string);
     if (!rc)

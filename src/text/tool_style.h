@@ -20,8 +20,8 @@ struct rv_tool_style {
 };
 
 /*
- * The style of a template (NUL-terminated; may be NULL), or NULL for one that has no place for tools, or writes calls
- * in none of these ways.
+ * The style of a template (NUL-terminated; may be NULL), or NULL for one that has no place for tools and is not one of
+ * those that are told (is_told), or writes calls in none of these ways.
  */
 const struct rv_tool_style *rv_tool_style_of(const char *chat_template);
 

@@ -107,6 +107,13 @@ static void check_without_marks(const struct rv_tool_style *style)
     assert_true(may_answer(wish, "It is late."));
     assert_true(may_answer(wish, "{\"name\": \"now\", \"parameters\": {}}"));
     assert_false(may_answer(wish, "{\"name\": \"never\", \"parameters\": {}}"));
+    /* Who reads the answer passes over white space, too. */
+    assert_true(may_answer(wish, ""));
+    assert_true(may_answer(wish, " \n"));
+    assert_true(may_answer(wish, "\nLate: {\"name\": \"never\"}"));
+    assert_true(may_answer(wish, "\n\n{\"name\": \"now\", \"parameters\": {}}"));
+    assert_false(may_answer(wish, "\n{\"name\": \"never\", \"parameters\": {}}"));
+    assert_false(may_answer(wish, " {\"late\": true}"));
 }
 
 static void a_family_without_marks_calls_once(void **state)
@@ -130,6 +137,33 @@ static void text_may_come_first_where_calling_is_free(void **state)
     assert_true(may_answer(wish, strchr(call, '<')));
     wish.only = "weather";
     assert_false(may_answer(wish, strchr(call, '<')));
+}
+
+/* The letters of a mark that is a control token are neither a call nor text that could be taken for one. */
+static void letters_of_a_token_are_no_mark(void **state)
+{
+    struct rv_tool_grammar_wish wish = {.style = mistral()};
+    struct rv_grammar_source source = source_of(wish, TOOLS);
+    struct rv_token_trie *trie;
+    struct rv_grammar *grammar;
+    struct tiny_vocab tiny;
+    struct rv_vocab *vocab;
+
+    (void)state;
+    tiny_vocab_bpe(&tiny, "gpt-2");
+    (void)tiny_vocab_add(&tiny, "[TOOL_CALLS]", RV_TOKEN_CONTROL, 0);
+    assert_ok(rv_vocab_new(&vocab, &tiny.spec, err));
+    assert_ok(rv_token_trie_new(&trie, vocab, err));
+    assert_ok(rv_grammar_new(&grammar, &source, trie, err));
+    assert_true(grammar_fixture_takes(grammar, "It is [TOOL] late."));
+    assert_true(grammar_fixture_takes(grammar, "Late. \xff[TOOL_CALLS]\xff[{\"name\": \"now\", \"arguments\": {}}]"));
+    assert_false(
+        grammar_fixture_takes(grammar, "Late. \xff[TOOL_CALLS]\xff[{\"name\": \"never\", \"arguments\": {}}]"));
+    assert_false(grammar_fixture_takes(grammar, "Late. [TOOL_CALLS][{\"name\": \"never\", \"arguments\": {}}]"));
+    assert_false(grammar_fixture_takes(grammar, "Late. [TOOL_CALLS]"));
+    rv_grammar_unref(grammar);
+    rv_token_trie_free(trie);
+    rv_vocab_free(vocab);
 }
 
 /* Whatever allocation fails, it is said to be memory that is missing, and the next try works. */
@@ -191,6 +225,7 @@ int main(void)
         cmocka_unit_test(lists_of_calls_stand_behind_one_mark),
         cmocka_unit_test(a_family_without_marks_calls_once),
         cmocka_unit_test(text_may_come_first_where_calling_is_free),
+        cmocka_unit_test(letters_of_a_token_are_no_mark),
         cmocka_unit_test(running_out_of_memory_is_said_so),
         cmocka_unit_test(what_is_no_list_of_tools_is_refused),
     };

@@ -165,6 +165,28 @@ static void results_are_told_as_turns_of_the_user(void **state)
                   "roles must alternate");
 }
 
+/* Each result is looked for among the calls before it: that counts as the template's own steps do. */
+static void many_results_of_many_calls_come_to_an_end(void **state)
+{
+    struct rv_buf json;
+
+    (void)state;
+    rv_buf_init(&json, 1 << 20);
+    rv_buf_addf(&json, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"\","
+                       "\"tool_calls\":[");
+    for (int i = 0; i < 1200; i++)
+        rv_buf_addf(&json, "%s{\"id\":\"%d\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}}",
+                    i ? "," : "", i);
+    rv_buf_add_str(&json, "]}");
+    for (int i = 0; i < 1200; i++)
+        rv_buf_addf(&json, ",{\"role\":\"tool\",\"content\":\"\",\"tool_call_id\":\"%d\"}", i);
+    rv_buf_add_str(&json, "]}");
+    rv_buf_add_char(&json, '\0');
+    assert_ok(rv_buf_status(&json, "the conversation", err));
+    check_refused(GEMMA, json.data, "more than 1000000 steps");
+    rv_buf_release(&json);
+}
+
 /* Wherever a user can write a mark of a turn, it stays the user's: the template's are as many as there are turns. */
 static void what_is_told_of_tools_is_the_users(void **state)
 {
@@ -223,6 +245,7 @@ int main(void)
         cmocka_unit_test(tools_go_into_the_system_message_where_they_are_looked_for),
         cmocka_unit_test(tools_are_told_in_the_first_turn_where_there_is_no_place_for_them),
         cmocka_unit_test(results_are_told_as_turns_of_the_user),
+        cmocka_unit_test(many_results_of_many_calls_come_to_an_end),
         cmocka_unit_test(what_is_told_of_tools_is_the_users),
         cmocka_unit_test(results_get_the_name_that_a_template_looks_for),
         cmocka_unit_test(templates_without_tools_are_left_alone),
