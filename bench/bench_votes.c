@@ -163,7 +163,8 @@ static void *train(void *arg)
     struct ruvllm_deep_report report = {.struct_size = sizeof(report), .train = {.struct_size = sizeof(report.train)}};
     struct ruvllm_error err = {0};
 
-    params.n_epochs = 1000;    // it is stopped
+    params.n_epochs = 1000; // it is stopped
+    params.patience = 0;
     params.batch_tokens = 128; // short steps: it stands still only between them
     params.on_progress = on_progress;
     params.user = t;
@@ -171,6 +172,8 @@ static void *train(void *arg)
     deep.is_idle = true;
     if (ruvllm_engine_learn_deep(t->host->engine, t->tenant, &deep, &report, &err))
         lab_die("training run", &err);
+    if (!report.train.was_stopped)
+        lab_die("the training run ended by itself", NULL);
     return NULL;
 }
 
