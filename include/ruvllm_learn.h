@@ -36,7 +36,7 @@ struct ruvllm_learn_params {
     size_t struct_size;
     ruvllm_store *store;            // must outlive the engine; NULL: what is learned ends with it
     int32_t rank;                   // of a tenant's adapter: 1 to 8; 2
-    uint64_t trace_bytes;           // for answers that wait for feedback, the oldest going first; 64 MiB
+    uint64_t trace_bytes;           // for answers that wait for feedback: of the oldest only words stay; 64 MiB
     ruvllm_progress_fn on_progress; // of what ruvllm_engine_learn does first; false gives up; may be NULL
     void *progress_user;
     uint64_t tenant_bytes; // for what tenants learned: who asks seldom comes back from the store; 0: no end; 512 MiB
@@ -48,9 +48,10 @@ RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
 
 /*
  * Makes an engine learn from now on; once. `params` may be NULL. The model first writes some three thousand tokens of
- * its own, from which is measured where it usually is: seconds to minutes, unless the store has them already. Given up
- * on request is RUVLLM_CANCELLED, after which the engine does not learn. RUVLLM_UNSUPPORTED for a model that does not
- * run in the engine's own graph on the CPU.
+ * its own, from which is measured where it usually is: seconds to minutes, unless the store has them already. Requests
+ * are answered meanwhile, and can be judged afterwards; until then feedback is RUVLLM_BUSY. Given up on request is
+ * RUVLLM_CANCELLED; after that, and after a failure, the engine does not learn, and may be asked again.
+ * RUVLLM_UNSUPPORTED for a model that does not run in the engine's own graph on the CPU.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_learn_params *params,
                                              struct ruvllm_error *err);

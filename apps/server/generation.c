@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "server/learning_model.h"
 #include "server/response_index.h"
 #include "server/session_store.h"
 #include "server/token_text.h"
@@ -484,7 +485,7 @@ static bool pump_choice(struct rv_call *call, struct rv_generation_choice *choic
         note_time(call, choice, event.n_tokens);
         if (event.type == RUVLLM_EVENT_DONE && choice->index == 0) {
             g->head.adapter_generation = event.response->adapter_generation;
-            g->head.has_learned = atomic_load(&call->server->learns[call->i_model]);
+            g->head.has_learned = rv_learning_model_stage(call->server, (size_t)call->i_model) != RV_LEARNING_OFF;
             g->head.learned_generation = event.response->learned_generation;
         }
         if (call->request->stream)

@@ -76,7 +76,7 @@ bool rv_handle_feedback(struct rv_call *call)
     } else if (rv_learning_model_served(call)) {
         if (!find_answer(call, &feedback, &answer))
             fail_missing(call, &feedback);
-        else if (rv_learning_model_learns(call))
+        else if (rv_learning_model_comes_to_learn(call))
             give(call, &feedback, answer);
     }
     rv_api_learning_release_feedback(&feedback);
@@ -89,12 +89,13 @@ static ruvllm_status add_model(struct rv_call *call, size_t i_model, ruvllm_engi
 {
     const char *name = rv_model_set_name(call->server->models, i_model);
     struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
+    bool learns = rv_learning_model_stage(call->server, i_model) == RV_LEARNING_ON;
     ruvllm_status rc = RUVLLM_OK;
 
-    if (atomic_load(&call->server->learns[i_model]))
+    if (learns)
         rc = ruvllm_engine_learned(engine, rv_call_tenant(call), &info, err);
     if (!rc)
-        rv_api_learning_reply(&call->reply, name, atomic_load(&call->server->learns[i_model]) ? &info : NULL);
+        rv_api_learning_reply(&call->reply, name, learns ? &info : NULL);
     return rc;
 }
 

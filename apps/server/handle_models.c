@@ -2,6 +2,7 @@
 #include "server/handlers.h"
 
 #include "server/api/api_json.h"
+#include "server/learning_model.h"
 #include "server/url_text.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void describe(struct rv_server *server, size_t i, ruvllm_engine *engine, 
     out->has_chat_template = info.has_chat_template;
     /* Rows of heads that 32 does not divide stay in 16 bits. */
     out->has_tiers = info.has_tiers && info.head_dim % 32 == 0;
-    out->can_learn = atomic_load(&server->learns[i]);
+    out->can_learn = rv_learning_model_stage(server, i) != RV_LEARNING_OFF;
 }
 
 /* Adds a model with each adapter of it that the caller may use, the newest generation counting. */

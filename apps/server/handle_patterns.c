@@ -4,6 +4,7 @@
 #include "server/api/api_json.h"
 #include "server/api/api_learning.h"
 #include "server/api/api_patterns.h"
+#include "server/learning_model.h"
 
 struct listing {
     struct rv_call *call;
@@ -50,7 +51,7 @@ static bool for_models(struct rv_call *call,
 
         if (!engine)
             continue;
-        if (atomic_load(&call->server->learns[i]))
+        if (rv_learning_model_stage(call->server, i) == RV_LEARNING_ON)
             rc = fn(call, i, engine, &cause);
         rv_model_set_release(set, i, false);
     }

@@ -2,6 +2,13 @@
 
 #include "server/api/api_learning.h"
 
+enum { WAIT_MS = 5000, RETRY_S = 5 }; // large models take minutes to prepare, small ones seconds
+
+enum rv_learning_stage rv_learning_model_stage(const struct rv_server *server, size_t i_model)
+{
+    return server->starter ? rv_learning_starter_stage(server->starter, i_model) : RV_LEARNING_OFF;
+}
+
 bool rv_learning_model_served(struct rv_call *call)
 {
     struct rv_api_error err;
@@ -13,15 +20,32 @@ bool rv_learning_model_served(struct rv_call *call)
     return false;
 }
 
-bool rv_learning_model_learns(struct rv_call *call)
+/* False: the reply says why not. */
+static bool is_on(struct rv_call *call, enum rv_learning_stage stage)
 {
+    const char *name = rv_model_set_name(call->server->models, (size_t)call->i_model);
     struct rv_api_error err;
 
-    if (atomic_load(&call->server->learns[call->i_model]))
+    if (stage == RV_LEARNING_ON)
         return true;
-    rv_api_learning_off(&err, rv_model_set_name(call->server->models, (size_t)call->i_model));
+    if (stage == RV_LEARNING_PREPARING) {
+        call->retry_after = RETRY_S;
+        rv_api_learning_not_yet(&err, name);
+    } else {
+        rv_api_learning_off(&err, name);
+    }
     rv_call_fail(call, &err);
     return false;
+}
+
+bool rv_learning_model_learns(struct rv_call *call)
+{
+    return is_on(call, rv_learning_model_stage(call->server, (size_t)call->i_model));
+}
+
+bool rv_learning_model_comes_to_learn(struct rv_call *call)
+{
+    return is_on(call, rv_learning_starter_await(call->server->starter, (size_t)call->i_model, WAIT_MS));
 }
 
 enum rv_call_ready rv_learning_model_take(struct rv_call *call, const char *name)

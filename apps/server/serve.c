@@ -1,8 +1,8 @@
 /*
  * Opens the parts in the order they need each other, runs, and closes them in the order that keeps every pointer good:
  *
- *     http has returned -> loader stops, waiters go to the workers -> workers end -> a training run ends -> calls let
- *     go of engines -> engines close (no more posts) -> slots and http are freed
+ *     http has returned -> loader stops, waiters go to the workers -> workers end -> who prepares to learn gives up ->
+ * a training run ends -> calls let go of engines -> engines close (no more posts) -> slots and http are freed
  *
  * Threads: the caller's becomes the I/O thread. Signals are blocked in every thread and read by one of their own.
  */
@@ -16,6 +16,7 @@
 #include "server/deep_runner.h"
 #include "server/front_desk.h"
 #include "server/greeting.h"
+#include "server/learning_starter.h"
 #include "server/model_list.h"
 #include "server/response_index.h"
 #include "server/service_manager.h"
@@ -131,30 +132,6 @@ static void log_line(void *user, ruvllm_log_level level, const char *line)
     rv_access_log_message(user, names[level], line);
 }
 
-/* A model that cannot learn is served without. */
-static ruvllm_status start_learning(struct running *r, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err)
-{
-    struct rv_server *server = &r->server;
-    struct ruvllm_learn_params params = ruvllm_learn_params_default();
-    char text[400];
-    ruvllm_status rc;
-
-    rv_response_index_forget(server->responses, i_model);
-    params.store = server->store;
-    params.rank = r->config->learn_rank;
-    params.consolidation = r->config->consolidation;
-    params.on_progress = rv_model_set_goes_on;
-    params.progress_user = server->models;
-    rc = ruvllm_engine_learn(engine, &params, err);
-    atomic_store(&server->learns[i_model], rc == RUVLLM_OK);
-    if (rc != RUVLLM_UNSUPPORTED)
-        return rc;
-    snprintf(text, sizeof(text), "the model '%s' is served without learning: %s",
-             rv_model_set_name(server->models, i_model), err->message);
-    rv_access_log_message(server->log, "warn", text);
-    return RUVLLM_OK;
-}
-
 /* On the loader's thread. */
 static ruvllm_status on_opened(void *user, size_t i_model, ruvllm_engine *engine, struct ruvllm_error *err)
 {
@@ -168,8 +145,10 @@ static ruvllm_status on_opened(void *user, size_t i_model, ruvllm_engine *engine
     /* Without these, answers would be others than the operator asked for. */
     for (size_t i = 0; !rc && i < r->config->n_adapters; i++)
         rc = ruvllm_engine_adapter_load(engine, r->adapter_ids[i], r->config->adapters[i].path, -1, &generation, err);
-    if (!rc && r->config->learns)
-        rc = start_learning(r, i_model, engine, err);
+    if (!rc && r->config->learns) {
+        rv_response_index_forget(r->server.responses, i_model);
+        rv_learning_starter_try(r->server.starter, i_model, engine);
+    }
     return rc;
 }
 
@@ -182,6 +161,8 @@ static void on_loaded(void *user, size_t i_model, ruvllm_status status, const ch
 
     if (status)
         rv_access_log_message(server->log, "error", message);
+    else if (server->starter)
+        rv_learning_starter_go_on(server->starter, i_model);
     if (i_model != 0 || r->was_ready)
         return;
     if (status) {
@@ -393,6 +374,16 @@ static ruvllm_status open_models(struct running *r, struct ruvllm_error *err)
     return rc;
 }
 
+static ruvllm_status open_starter(struct running *r, struct ruvllm_error *err)
+{
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+
+    params.store = r->server.store;
+    params.rank = r->config->learn_rank;
+    params.consolidation = r->config->consolidation;
+    return rv_learning_starter_open(&r->server.starter, r->server.models, &params, r->server.log, err);
+}
+
 static ruvllm_status open_workers(struct running *r, struct ruvllm_error *err)
 {
     struct rv_server *s = &r->server;
@@ -426,6 +417,8 @@ static ruvllm_status open_all(struct running *r, struct ruvllm_error *err)
         rc = open_models(r, err);
     if (!rc && r->config->learns)
         rc = rv_deep_runner_open(&s->deep, s->models, s->log, err);
+    if (!rc && r->config->learns)
+        rc = open_starter(r, err);
     if (!rc)
         rc = rv_metrics_init(&s->metrics, rv_model_set_count(s->models), rv_route_table_count(), err);
     if (!rc)
@@ -447,6 +440,7 @@ static void close_all(struct running *r)
     rv_worker_pool_close(s->quick);
     rv_worker_pool_close(s->slow);
     rv_worker_pool_close(s->voters);
+    rv_learning_starter_close(s->starter);
     rv_deep_runner_close(s->deep);
     rv_call_free_all(s, false);
     rv_model_set_close(s->models);

@@ -20,6 +20,7 @@
 
 struct rv_call;
 struct rv_deep_runner;
+struct rv_learning_starter;
 struct rv_response_index;
 
 struct rv_server {
@@ -36,7 +37,7 @@ struct rv_server {
     const char *adapters_folder;               // from which adapters are loaded, without links in it; NULL: none
     struct rv_response_index *responses;       // what feedback is about; NULL: the server does not learn
     struct rv_deep_runner *deep;               // training runs; NULL: the server does not learn
-    _Atomic bool learns[RV_MODEL_SET_MAX];     // of loaded models; set before anybody can take them
+    struct rv_learning_starter *starter;       // which models learn; NULL: the server does not
     _Atomic bool is_draining; // set once; a request that does not see it yet is served, which is as good
 
     /* The I/O thread's alone. */

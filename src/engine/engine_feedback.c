@@ -80,10 +80,13 @@ static ruvllm_status read_tokens(struct lesson *l, const int32_t *tokens, int32_
     return rv_teacher_trace(l->engine, &text, &side->trace, err);
 }
 
-/* The answer, as it was said. A deep run since then has other states for the same words, so they are read again. */
+/*
+ * The answer, as it was said. A deep run since then has other states for the same words, so they are read again;
+ * likewise when only its words are left.
+ */
 static ruvllm_status read_answer(struct lesson *l, struct side *side, struct ruvllm_error *err)
 {
-    if (l->trace->layers != l->voice.layers && l->trace->n_rows > 0)
+    if ((l->trace->layers != l->voice.layers || !rv_trace_has_rows(l->trace)) && l->trace->n_rows > 0)
         return read_tokens(l, l->trace->tokens, l->trace->n_rows, side, err);
     side->trace = rv_trace_ref(l->trace);
     return RUVLLM_OK;
@@ -122,6 +125,26 @@ static ruvllm_status read_texts(struct lesson *l, const struct ruvllm_feedback *
     if (!rc && !f->correction)
         rc = read_side(l, f->rejected, &l->bad, err);
     return rc;
+}
+
+/* For a vote: an answer of which only the words are left is read again, and judged as it would be answered now. */
+static ruvllm_status read_old_answer(struct lesson *l, struct ruvllm_error *err)
+{
+    struct side side = {0};
+    ruvllm_status rc;
+
+    if (!rv_trace_can_be_read_again(l->trace))
+        return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "the answer is too old to learn from");
+    rc = rv_learner_voice(l->learner, l->tenant, &l->voice, err);
+    if (!rc)
+        rc = read_tokens(l, l->trace->tokens, l->trace->n_rows, &side, err);
+    if (rc)
+        return rc;
+    side.trace->id = l->trace->id;
+    side.trace->generation = l->trace->generation;
+    rv_trace_unref(l->trace);
+    l->trace = side.trace;
+    return RUVLLM_OK;
 }
 
 /* ---- what the log keeps --------------------------------------------------------------------- */
@@ -191,6 +214,7 @@ ruvllm_status rv_engine_feedback_give(struct ruvllm_engine *engine, const char *
     struct rv_learner_lesson lesson = {.kind = RV_STORE_EVENT_VOTE, .score = feedback->score};
     struct lesson l = {.engine = engine, .tenant = tenant};
     int64_t start = rv_clock_us(), read_us;
+    bool has_rows;
     ruvllm_status rc = check(feedback, err);
 
     *result = (struct rv_learner_result){0};
@@ -204,12 +228,15 @@ ruvllm_status rv_engine_feedback_give(struct ruvllm_engine *engine, const char *
     if (!l.trace)
         rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
                           "there is no such answer, or it is too old to learn from");
+    has_rows = !rc && rv_trace_has_rows(l.trace);
+    if (!rc && feedback->has_score && !has_rows)
+        rc = read_old_answer(&l, err);
     lesson.lesson.good = l.trace;
     if (!rc && !feedback->has_score)
         rc = read_texts(&l, feedback, err);
     if (!rc && !feedback->has_score)
         rc = write_down(&l, feedback, &lesson, err);
-    read_us = feedback->has_score ? 0 : rv_clock_us() - start;
+    read_us = feedback->has_score && has_rows ? 0 : rv_clock_us() - start;
     if (!rc) {
         lesson.generation = l.trace->generation;
         lesson.reason = text_of(feedback->reason);

@@ -9,20 +9,21 @@
 #include "engine/engine_memory.h"
 #include "learn/head_gradient.h"
 #include "learn/learner.h"
-#include "ruvllm_learn.h"
+
+/* As whom the texts are written that learning begins with. */
+#define RV_ENGINE_LEARN_WRITER ".first_texts"
 
 struct rv_engine_learn {
     struct rv_head_gradient gradient; // the engine thread's, as the next
     struct rv_engine_memory memory;
-    struct rv_trace_ring *first;          // traces of the text that whitening is made of
+    struct rv_trace_ring *first;          // traces of the texts that whitening is made of, see learn_start.h
+    struct rv_trace_ring *early;          // of answers, until there is a learner
+    atomic_bool is_starting;              // somebody makes it
     _Atomic(struct rv_learner *) learner; // NULL until that is done
 };
 
-/* As ruvllm_engine_learn. */
-RV_CHECKED ruvllm_status rv_engine_learn_start(struct ruvllm_engine *engine, const struct ruvllm_learn_params *params,
-                                               struct ruvllm_error *err);
 void rv_engine_learn_free(struct rv_engine_learn *learn);
-/* The learner; INVALID, with a sentence, when there is none. */
+/* The learner. BUSY, with a sentence, while it is being made; INVALID when nobody makes one. */
 RV_CHECKED ruvllm_status rv_engine_learn_get(struct ruvllm_engine *engine, struct rv_learner **out,
                                              struct ruvllm_error *err);
 

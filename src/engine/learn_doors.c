@@ -4,6 +4,7 @@
 #include "engine/door.h"
 #include "engine/engine_feedback.h"
 #include "engine/engine_learn.h"
+#include "engine/learn_start.h"
 
 enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64, DEFAULT_TENANT_MIB = 512 };
 
@@ -39,7 +40,7 @@ ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_lea
     if (!engine)
         return rv_door_fail_null(err, "engine");
     rc = rv_door_take_struct(&ours, sizeof(ours), params, "ruvllm_learn_params", err);
-    return rc ? rc : rv_engine_learn_start(engine, &ours, err);
+    return rc ? rc : rv_learn_start(engine, &ours, err);
 }
 
 static ruvllm_status give_result(const struct rv_learner_result *r, struct ruvllm_feedback_result *out,
@@ -60,15 +61,13 @@ static ruvllm_status give_result(const struct rv_learner_result *r, struct ruvll
 ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, uint64_t id, double score,
                                      struct ruvllm_feedback_result *result, struct ruvllm_error *err)
 {
+    const struct ruvllm_feedback vote = {.struct_size = sizeof(vote), .id = id, .has_score = true, .score = score};
     struct rv_learner_result r;
-    struct rv_learner *learner;
     ruvllm_status rc;
 
     if (!engine)
         return rv_door_fail_null(err, "engine");
-    rc = rv_engine_learn_get(engine, &learner, err);
-    if (!rc)
-        rc = rv_learner_vote(learner, tenant, id, score, &r, err);
+    rc = rv_engine_feedback_give(engine, tenant, &vote, &r, err);
     return rc ? rc : give_result(&r, result, err);
 }
 

@@ -2,7 +2,7 @@
 #include "engine/own_texts.h"
 
 #include "base/alloc.h"
-#include "engine/reply.h"
+#include "engine/scribe.h"
 #include "store/store_generations.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum {
     MOST_TEXTS = 384,
     MANY_DIMS = 512,
     LENGTH = 96,
-    AT_ONCE = 8,
+    FIRST_SEED = 0x7E87,
     MAX_TEXTS = 4096,
     MAX_LENGTH = 8192
 };
@@ -23,12 +23,25 @@ enum {
 static const char WRITER[] = ".own_texts";
 static const char MAGIC[8] = "rvtexts";
 
+/* What texts are written into. */
+struct writing {
+    struct rv_own_texts *out;
+    int32_t first_token;
+    rv_own_texts_fn goes_on;
+    void *user;
+};
+
 struct header {
     char magic[8];
     int32_t n;
     int32_t length;
     double nll;
 };
+
+bool rv_own_texts_are_by(const char *tenant)
+{
+    return tenant && strcmp(tenant, WRITER) == 0;
+}
 
 void rv_own_texts_release(struct rv_own_texts *texts)
 {
@@ -92,76 +105,29 @@ ruvllm_status rv_own_texts_unpack(struct rv_own_texts *out, struct rv_str bytes,
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static int32_t first_token(const struct ruvllm_engine *e)
+/* One that ended early is left out. */
+static void take_text(void *user, uint64_t id, const struct ruvllm_response *response)
 {
-    int32_t bos = rv_vocab_bos(e->model->vocab), eos = rv_vocab_eos(e->model->vocab);
-
-    return bos >= 0 ? bos : eos >= 0 ? eos : 0;
-}
-
-static ruvllm_status submit(struct ruvllm_engine *e, int32_t n, uint64_t seed, uint64_t *id, struct ruvllm_error *err)
-{
-    struct ruvllm_generate_params params = ruvllm_generate_params_default();
-    int32_t first = first_token(e);
-    struct ruvllm_input input = {.struct_size = sizeof(input), .tokens = &first, .n_tokens = 1};
-    struct ruvllm_request request = {.struct_size = sizeof(request), .tenant = WRITER, .no_shared_prefix = true};
-
-    params.temperature = 1;
-    params.top_p = 1;
-    params.repetition_penalty = 1;
-    params.max_tokens = n;
-    params.ignore_eos = true;
-    params.n_logprobs = 0;
-    params.has_seed = true;
-    params.seed = seed;
-    return rv_engine_submit(e, &request, &input, &params, id, err);
-}
-
-/* Waits for a text and appends it. */
-static ruvllm_status collect(struct ruvllm_engine *e, uint64_t id, struct rv_own_texts *out, struct ruvllm_error *err)
-{
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
+    struct writing *w = user;
+    struct rv_own_texts *out = w->out;
     int32_t *row = out->tokens + (size_t)out->n * (size_t)out->length;
-    const struct ruvllm_response *r;
-    ruvllm_status rc;
 
-    do {
-        event.type = RUVLLM_EVENT_NONE;
-        rc = rv_engine_next_event(e, id, -1, &event, err);
-    } while (!rc && event.type != RUVLLM_EVENT_DONE);
-    if (rc)
-        return rc;
-    r = event.response;
-    if (r->n_tokens + 1 == (size_t)out->length) {
-        row[0] = first_token(e);
-        memcpy(row + 1, r->tokens, r->n_tokens * sizeof(*row));
-        for (size_t i = 0; i < r->n_tokens; i++)
-            out->nll -= (double)r->logprobs[i * r->logprobs_per_token].logprob;
-        out->n++;
-    }
-    rv_reply_response_free(event.response);
-    return RUVLLM_OK;
+    (void)id;
+    if (response->n_tokens + 1 != (size_t)out->length)
+        return;
+    row[0] = w->first_token;
+    memcpy(row + 1, response->tokens, response->n_tokens * sizeof(*row));
+    for (size_t i = 0; i < response->n_tokens; i++)
+        out->nll -= (double)response->logprobs[i * response->logprobs_per_token].logprob;
+    out->n++;
 }
 
-/* Some at once, which a batch computes hardly slower than one. */
-static ruvllm_status write_group(struct ruvllm_engine *e, uint64_t seed, struct rv_own_texts *out,
-                                 struct ruvllm_error *err)
+static bool goes_on(void *user, float fraction)
 {
-    uint64_t ids[AT_ONCE];
-    int n_ids = 0;
-    ruvllm_status rc = RUVLLM_OK;
+    const struct writing *w = user;
 
-    while (n_ids < AT_ONCE && !rc) {
-        rc = submit(e, out->length - 1, seed + (uint64_t)n_ids, &ids[n_ids], err);
-        n_ids += !rc;
-    }
-    for (int i = 0; i < n_ids; i++) {
-        struct ruvllm_error late;
-        ruvllm_status each = collect(e, ids[i], out, rc ? &late : err); // also after a failure: nobody else reads them
-
-        rc = rc ? rc : each;
-    }
-    return rc;
+    (void)fraction;
+    return !w->goes_on || w->goes_on(w->user);
 }
 
 /* Few texts are learned by heart and then hold nothing else in place; a small model writes many as soon. */
@@ -169,25 +135,29 @@ static int32_t how_many(const struct ruvllm_engine *e)
 {
     int32_t n = LEAST_TEXTS * MANY_DIMS / e->model->hparams.n_embd;
 
-    n = n < LEAST_TEXTS ? LEAST_TEXTS : n > MOST_TEXTS ? MOST_TEXTS : n;
-    return n / AT_ONCE * AT_ONCE;
+    return n < LEAST_TEXTS ? LEAST_TEXTS : n > MOST_TEXTS ? MOST_TEXTS : n;
 }
 
-static ruvllm_status write_all(struct rv_own_texts *out, struct ruvllm_engine *e, rv_own_texts_fn goes_on, void *user,
+static ruvllm_status write_all(struct rv_own_texts *out, struct ruvllm_engine *e, struct writing *w,
                                struct ruvllm_error *err)
 {
-    int32_t n = how_many(e);
-    ruvllm_status rc = RUVLLM_OK;
+    struct rv_scribe_task task = {.tenant = WRITER,
+                                  .n_texts = how_many(e),
+                                  .seed = FIRST_SEED,
+                                  .has_logprobs = true,
+                                  .goes_on = goes_on,
+                                  .on_text = take_text,
+                                  .user = w};
+    ruvllm_status rc;
 
     out->length = e->model->max_context < LENGTH ? e->model->max_context : LENGTH;
-    out->tokens = rv_calloc((size_t)n, (size_t)out->length * sizeof(*out->tokens));
+    out->tokens = rv_calloc((size_t)task.n_texts, (size_t)out->length * sizeof(*out->tokens));
     if (!out->tokens)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %d texts", n);
-    for (int32_t i = 0; i < n && !rc; i += AT_ONCE)
-        rc = goes_on && !goes_on(user) ? rv_fail(err, RUVLLM_CANCELLED, "it was stopped")
-                                       : write_group(e, 0x7E87 + (uint64_t)i, out, err);
-    if (!rc && out->n < n / 2)
-        rc = rv_fail(err, RUVLLM_INTERNAL, "the model ended %d of %d texts early", n - out->n, n);
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot hold %d texts", task.n_texts);
+    task.n_tokens = out->length - 1;
+    rc = rv_scribe_write(e, &task, err);
+    if (!rc && out->n < task.n_texts / 2)
+        rc = rv_fail(err, RUVLLM_INTERNAL, "the model ended %d of %d texts early", task.n_texts - out->n, task.n_texts);
     out->nll /= out->n > 0 ? (double)out->n * (out->length - 1) : 1;
     return rc;
 }
@@ -232,8 +202,10 @@ static ruvllm_status save(const struct rv_own_texts *texts, struct ruvllm_store 
 }
 
 ruvllm_status rv_own_texts_get(struct rv_own_texts *out, struct ruvllm_engine *engine, struct ruvllm_store *store,
-                               const char *model, rv_own_texts_fn goes_on, void *user, struct ruvllm_error *err)
+                               const char *model, rv_own_texts_fn goes_on_with, void *user, struct ruvllm_error *err)
 {
+    struct writing w = {
+        .out = out, .first_token = rv_scribe_first_token(engine), .goes_on = goes_on_with, .user = user};
     bool found = false;
     ruvllm_status rc;
 
@@ -241,7 +213,7 @@ ruvllm_status rv_own_texts_get(struct rv_own_texts *out, struct ruvllm_engine *e
     rc = load(out, store, model, engine->model->hparams.n_vocab, &found, err);
     if (rc || found)
         return rc;
-    rc = write_all(out, engine, goes_on, user, err);
+    rc = write_all(out, engine, &w, err);
     if (!rc)
         rc = save(out, store, model, err);
     if (rc)

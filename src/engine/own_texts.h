@@ -23,6 +23,8 @@ RV_CHECKED ruvllm_status rv_own_texts_get(struct rv_own_texts *out, struct ruvll
                                           struct ruvllm_store *store, const char *model, rv_own_texts_fn goes_on,
                                           void *user, struct ruvllm_error *err);
 void rv_own_texts_release(struct rv_own_texts *texts);
+/* True for the name that they are written under. */
+bool rv_own_texts_are_by(const char *tenant);
 
 /* As bytes, and back; *out is the caller's (rv_free). FORMAT for what is none, or of another vocabulary. */
 RV_CHECKED ruvllm_status rv_own_texts_pack(const struct rv_own_texts *texts, struct rv_str *out,

@@ -267,7 +267,9 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
         return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
                             "there is no such answer, or it is too old to learn from");
     lesson.generation = trace->generation;
-    rc = rv_learner_teach(learner, tenant, &lesson, result, err);
+    rc = rv_trace_has_rows(trace)
+             ? rv_learner_teach(learner, tenant, &lesson, result, err)
+             : rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "the answer is too old to learn from");
     rv_trace_unref(trace);
     return rc;
 }

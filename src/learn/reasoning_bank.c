@@ -504,7 +504,8 @@ ruvllm_status rv_reasoning_bank_add(struct rv_reasoning_bank *bank, const char *
 bool rv_reasoning_bank_question(const struct rv_reasoning_bank *bank, const struct rv_trace *trace, uint16_t *out)
 {
     size_t n_dims = (size_t)trace->n_dims;
-    float *state = trace->n_rows > 0 ? rv_realloc_array(NULL, n_dims, sizeof(*state)) : NULL;
+    float *state =
+        rv_trace_has_rows(trace) && trace->n_rows > 0 ? rv_realloc_array(NULL, n_dims, sizeof(*state)) : NULL;
     bool is_one;
 
     for (size_t i = 0; state && i < n_dims; i++)

@@ -6,11 +6,16 @@
 #include <pthread.h>
 #include <string.h>
 
+enum { BUCKETS = 4096, WORDS_SHARE = 4 }; // of the room, one part in so many is for words
+
+/* The oldest have words alone; from `whole` on they have their rows too. */
 struct rv_trace_ring {
     pthread_mutex_t lock;
-    struct rv_trace *oldest, *newest; // guarded by lock, as n_bytes
-    uint64_t n_bytes;
-    uint64_t max_bytes; // likewise
+    struct rv_trace *oldest, *whole, *newest; // guarded by lock, as all that follows
+    uint64_t word_bytes;
+    uint64_t row_bytes;
+    uint64_t max_bytes;
+    struct rv_trace *buckets[BUCKETS]; // by the end of the id
 };
 
 /* ---- one answer ----------------------------------------------------------------------------- */
@@ -83,29 +88,83 @@ struct rv_trace *rv_trace_ref(struct rv_trace *trace)
     return trace;
 }
 
+static void free_rows(struct rv_trace *t)
+{
+    rv_free(t->top);
+    rv_free(t->logprobs);
+    rv_free(t->is_recalled);
+    rv_free(t->states);
+    rv_free(t->gradients);
+    rv_free(t->probes);
+    t->top = NULL;
+    t->logprobs = NULL;
+    t->is_recalled = NULL;
+    t->states = t->gradients = t->probes = NULL;
+}
+
 void rv_trace_unref(struct rv_trace *trace)
 {
     if (!trace || atomic_fetch_sub_explicit(&trace->n_refs, 1, memory_order_acq_rel) > 1)
         return;
+    free_rows(trace);
     rv_free(trace->tenant);
     rv_free(trace->prompt);
     rv_free(trace->tokens);
-    rv_free(trace->top);
-    rv_free(trace->logprobs);
-    rv_free(trace->is_recalled);
-    rv_free(trace->states);
-    rv_free(trace->gradients);
-    rv_free(trace->probes);
     rv_free(trace);
+}
+
+bool rv_trace_has_rows(const struct rv_trace *trace)
+{
+    return trace->states != NULL;
+}
+
+bool rv_trace_can_be_read_again(const struct rv_trace *trace)
+{
+    return trace->prompt && trace->n_rows > 0 && !trace->has_adapters;
+}
+
+/* Memory that got smaller; it stays where it was if the system will have it so. */
+static void *shrink(void *array, size_t n, size_t size)
+{
+    void *smaller = rv_realloc_array(array, n, size);
+
+    return smaller ? smaller : array;
+}
+
+/* An answer seldom is as long as it could have been. */
+static void give_back_room(struct rv_trace *t)
+{
+    size_t n = t->n_rows > 0 ? (size_t)t->n_rows : 1, dims = (size_t)t->n_dims;
+
+    if ((size_t)t->cap <= n)
+        return;
+    t->tokens = shrink(t->tokens, n, sizeof(*t->tokens));
+    t->top = shrink(t->top, n * RV_TRACE_TOP, sizeof(*t->top));
+    t->logprobs = shrink(t->logprobs, n, sizeof(*t->logprobs));
+    t->is_recalled = shrink(t->is_recalled, n, sizeof(*t->is_recalled));
+    t->states = shrink(t->states, n * dims, sizeof(*t->states));
+    t->gradients = shrink(t->gradients, n * dims, sizeof(*t->gradients));
+    t->probes = shrink(t->probes, n * dims, sizeof(*t->probes));
+    t->cap = (int32_t)n;
+}
+
+static uint64_t word_bytes(const struct rv_trace *t)
+{
+    return sizeof(*t) + (uint64_t)t->cap * sizeof(*t->tokens) +
+           (t->prompt ? (uint64_t)t->n_prompt * sizeof(*t->prompt) : 0);
+}
+
+static uint64_t row_bytes(const struct rv_trace *t)
+{
+    uint64_t row =
+        3 * sizeof(uint16_t) * (uint64_t)t->n_dims + sizeof(float) + sizeof(bool) + RV_TRACE_TOP * sizeof(int32_t);
+
+    return t->states ? (uint64_t)t->cap * row : 0;
 }
 
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace)
 {
-    uint64_t row = 3 * sizeof(uint16_t) * (uint64_t)trace->n_dims + sizeof(float) + sizeof(bool) +
-                   (1 + RV_TRACE_TOP) * sizeof(int32_t);
-
-    return sizeof(*trace) + (uint64_t)trace->cap * row +
-           (trace->prompt ? (uint64_t)trace->n_prompt * sizeof(*trace->prompt) : 0);
+    return word_bytes(trace) + row_bytes(trace);
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */
@@ -122,17 +181,85 @@ ruvllm_status rv_trace_ring_new(struct rv_trace_ring **out, uint64_t max_bytes, 
     return RUVLLM_OK;
 }
 
-/* Takes out the oldest, under the lock. */
+/* ---- under the lock ---- */
+
+static struct rv_trace **place_of(struct rv_trace_ring *ring, uint64_t id)
+{
+    struct rv_trace **place = &ring->buckets[id % BUCKETS];
+
+    while (*place && (*place)->id != id)
+        place = &(*place)->next_like;
+    return place;
+}
+
+/* Takes out the oldest. */
 static struct rv_trace *pop(struct rv_trace_ring *ring)
 {
-    struct rv_trace *t = ring->oldest;
+    struct rv_trace *t = ring->oldest, **place = place_of(ring, t->id);
 
     ring->oldest = t->next;
     if (!ring->oldest)
         ring->newest = NULL;
-    ring->n_bytes -= rv_trace_n_bytes(t);
+    if (ring->whole == t)
+        ring->whole = t->next;
+    while (*place && *place != t) // ids of a caller's that are there twice
+        place = &(*place)->next_like;
+    if (*place)
+        *place = t->next_like;
+    ring->word_bytes -= word_bytes(t);
+    ring->row_bytes -= row_bytes(t);
     return t;
 }
+
+static void push(struct rv_trace_ring *ring, struct rv_trace *t)
+{
+    struct rv_trace **bucket = &ring->buckets[t->id % BUCKETS];
+
+    t->next = NULL;
+    t->next_like = *bucket;
+    *bucket = t;
+    if (ring->newest)
+        ring->newest->next = t;
+    else
+        ring->oldest = t;
+    if (!ring->whole)
+        ring->whole = t;
+    ring->newest = t;
+    ring->word_bytes += word_bytes(t);
+    ring->row_bytes += row_bytes(t);
+}
+
+/*
+ * Takes the rows of the oldest that have any, until they fit. One that somebody has is left as it is, and those behind
+ * it until the next time: who found it reads it.
+ */
+static void drop_rows(struct rv_trace_ring *ring)
+{
+    while (ring->whole && ring->row_bytes > ring->max_bytes - ring->max_bytes / WORDS_SHARE &&
+           atomic_load_explicit(&ring->whole->n_refs, memory_order_acquire) == 1) {
+        ring->row_bytes -= row_bytes(ring->whole);
+        free_rows(ring->whole);
+        ring->whole = ring->whole->next;
+    }
+}
+
+/* Takes out what is too much; for unref_all, outside of the lock. */
+static struct rv_trace *pop_excess(struct rv_trace_ring *ring)
+{
+    struct rv_trace *gone = NULL;
+
+    drop_rows(ring);
+    while (ring->oldest &&
+           (ring->word_bytes > ring->max_bytes / WORDS_SHARE || ring->word_bytes + ring->row_bytes > ring->max_bytes)) {
+        struct rv_trace *t = pop(ring);
+
+        t->next = gone;
+        gone = t;
+    }
+    return gone;
+}
+
+/* ---- any thread ---- */
 
 void rv_trace_ring_free(struct rv_trace_ring *ring)
 {
@@ -142,20 +269,6 @@ void rv_trace_ring_free(struct rv_trace_ring *ring)
         rv_trace_unref(pop(ring));
     pthread_mutex_destroy(&ring->lock);
     rv_free(ring);
-}
-
-/* Takes out what is too much, under the lock; for unref_all, outside of it. */
-static struct rv_trace *pop_excess(struct rv_trace_ring *ring)
-{
-    struct rv_trace *gone = NULL;
-
-    while (ring->oldest && ring->n_bytes > ring->max_bytes) {
-        struct rv_trace *t = pop(ring);
-
-        t->next = gone;
-        gone = t;
-    }
-    return gone;
 }
 
 static void unref_all(struct rv_trace *gone)
@@ -183,14 +296,9 @@ void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace)
 {
     struct rv_trace *gone;
 
-    trace->next = NULL;
+    give_back_room(trace);
     pthread_mutex_lock(&ring->lock);
-    if (ring->newest)
-        ring->newest->next = trace;
-    else
-        ring->oldest = trace;
-    ring->newest = trace;
-    ring->n_bytes += rv_trace_n_bytes(trace);
+    push(ring, trace);
     gone = pop_excess(ring);
     pthread_mutex_unlock(&ring->lock);
     unref_all(gone);
@@ -201,12 +309,24 @@ struct rv_trace *rv_trace_ring_find(struct rv_trace_ring *ring, uint64_t id, con
     struct rv_trace *t;
 
     pthread_mutex_lock(&ring->lock);
-    for (t = ring->oldest; t && t->id != id; t = t->next)
-        ;
+    t = *place_of(ring, id);
     if (t && strcmp(t->tenant, tenant ? tenant : "") != 0)
         t = NULL;
     if (t)
         atomic_fetch_add_explicit(&t->n_refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&ring->lock);
     return t;
+}
+
+void rv_trace_ring_move(struct rv_trace_ring *to, struct rv_trace_ring *from)
+{
+    struct rv_trace *t;
+
+    do {
+        pthread_mutex_lock(&from->lock);
+        t = from->oldest ? pop(from) : NULL;
+        pthread_mutex_unlock(&from->lock);
+        if (t)
+            rv_trace_ring_add(to, t);
+    } while (t);
 }

@@ -1,7 +1,8 @@
 /*
  * What an answer leaves behind for learning: for each of its tokens the state the head read and the gradient of its
- * likelihood by that state, in 16 bits. Traces of finished answers wait for feedback in a ring of bounded size, the
- * oldest going first; whoever found one keeps it alive.
+ * likelihood by that state, in 16 bits. Traces of finished answers wait for feedback in a ring of bounded size. Where
+ * there is too little room, the oldest lose their rows and keep their words, by which an answer can be read again; and
+ * go much later. Whoever found a trace keeps it alive, and as it is.
  *
  * Threads: a trace is filled by one thread, then put into the ring and never changed again. The ring may be used from
  * any thread.
@@ -41,7 +42,8 @@ struct rv_trace {
     uint16_t *gradients; // likewise
     uint16_t *probes;    // likewise: of a token drawn from the same distribution, which says how far a change reaches
     atomic_int n_refs;
-    struct rv_trace *next; // in the ring, newer
+    struct rv_trace *next;      // in the ring, newer
+    struct rv_trace *next_like; // in the ring, of those whose ids look alike
 };
 
 /* Room for an answer of up to max_tokens; one reference. */
@@ -54,6 +56,10 @@ RV_CHECKED ruvllm_status rv_trace_set_prompt(struct rv_trace *trace, const int32
 void rv_trace_context(const struct rv_trace *trace, int32_t row, int32_t *out, int32_t n);
 struct rv_trace *rv_trace_ref(struct rv_trace *trace);
 void rv_trace_unref(struct rv_trace *trace);
+/* False: only the words are left, of question and answer. */
+bool rv_trace_has_rows(const struct rv_trace *trace);
+/* True when its words say what was answered to what, by the model and what it has learned alone. */
+bool rv_trace_can_be_read_again(const struct rv_trace *trace);
 uint64_t rv_trace_n_bytes(const struct rv_trace *trace);
 
 struct rv_trace_ring;
@@ -62,9 +68,11 @@ RV_CHECKED ruvllm_status rv_trace_ring_new(struct rv_trace_ring **out, uint64_t 
 void rv_trace_ring_free(struct rv_trace_ring *ring);
 /* Changes how much it may hold; what is too much goes at once. */
 void rv_trace_ring_resize(struct rv_trace_ring *ring, uint64_t max_bytes);
-/* Takes over the reference. */
+/* Takes over the reference; gives back the room of tokens that did not come. */
 void rv_trace_ring_add(struct rv_trace_ring *ring, struct rv_trace *trace);
 /* A reference of the caller's; NULL when it is not, or no longer, there, or is another tenant's. */
 struct rv_trace *rv_trace_ring_find(struct rv_trace_ring *ring, uint64_t id, const char *tenant);
+/* All that are in `from`, the oldest first, as if each was added to `to`. */
+void rv_trace_ring_move(struct rv_trace_ring *to, struct rv_trace_ring *from);
 
 #endif

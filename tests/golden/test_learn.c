@@ -186,20 +186,101 @@ static bool give_up(void *user, float share)
     return false;
 }
 
-static void an_engine_that_gave_up_does_not_learn_and_says_so(void **state)
+static void an_engine_that_gave_up_says_so_and_may_try_again(void **state)
 {
     ruvllm_engine *engine = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
     struct ruvllm_learn_params params = ruvllm_learn_params_default();
     struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
     struct ruvllm_error failure;
+    uint64_t early;
 
     (void)state;
     params.on_progress = give_up;
     assert_fails(ruvllm_engine_learn(engine, &params, &failure), RUVLLM_CANCELLED, failure, "given up");
     assert_fails(ruvllm_engine_learned(engine, "anna", &info, &failure), RUVLLM_INVALID, failure, "does not learn");
-    assert_fails(ruvllm_engine_learn(engine, NULL, &failure), RUVLLM_INVALID, failure, "open it anew");
-    ruvllm_response_free(ask(engine, "anna", 0, 1, NULL)); // it answers as ever
+    ruvllm_response_free(ask(engine, "anna", 0, 1, &early)); // it answers as ever
+    assert_ok(ruvllm_engine_learn(engine, NULL, err));
+    assert_ok(ruvllm_engine_feedback(engine, "anna", early, 1, &result, err)); // what was answered before counts
+    assert_int_equal(result.generation, 1);
+    assert_true(result.kl > 0);
+    assert_fails(ruvllm_engine_learn(engine, NULL, &failure), RUVLLM_INVALID, failure, "learns already");
     ruvllm_engine_close(engine);
+}
+
+/* While texts are written that learning begins with: an answer comes, feedback is told to wait. */
+struct preparing {
+    ruvllm_engine *engine;
+    uint64_t id;
+    ruvllm_status refused;
+    int n_asked;
+};
+
+static bool ask_meanwhile(void *user, float share)
+{
+    struct preparing *p = user;
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_error err;
+
+    if (share > 0 && p->n_asked == 0) {
+        ruvllm_response_free(ask(p->engine, "anna", 0, 1, &p->id));
+        p->refused = ruvllm_engine_feedback(p->engine, "anna", p->id, 1, &result, &err);
+        p->n_asked++;
+    }
+    return true;
+}
+
+static void answers_go_on_while_learning_is_prepared(void **state)
+{
+    ruvllm_engine *engine = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct preparing p = {.engine = engine};
+
+    (void)state;
+    params.on_progress = ask_meanwhile;
+    params.progress_user = &p;
+    assert_ok(ruvllm_engine_learn(engine, &params, err));
+    assert_int_equal(p.n_asked, 1);
+    assert_int_equal(p.refused, RUVLLM_BUSY);
+    assert_ok(ruvllm_engine_feedback(engine, "anna", p.id, 1, &result, err));
+    assert_true(result.kl > 0);
+    ruvllm_engine_close(engine);
+}
+
+/* Room for the rows of few answers: the first has lost its own by the time it is judged, and is read again. */
+static void an_old_answer_is_read_again(void **state)
+{
+    enum { N_SINCE = 12 };
+    ruvllm_engine *engines[2];
+    struct ruvllm_feedback_result results[2];
+    struct ruvllm_response *after[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct ruvllm_learn_params params = ruvllm_learn_params_default();
+        uint64_t id;
+
+        engines[i] = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
+        params.no_background = true;
+        if (i == 1)
+            params.trace_bytes = 96 * 1024;
+        assert_ok(ruvllm_engine_learn(engines[i], &params, err));
+        ruvllm_response_free(ask(engines[i], "anna", 1, 1, &id));
+        for (uint64_t k = 0; k < N_SINCE; k++)
+            ruvllm_response_free(ask(engines[i], "bert", 1, k, NULL));
+        results[i] = (struct ruvllm_feedback_result){.struct_size = sizeof(results[i])};
+        assert_ok(ruvllm_engine_feedback(engines[i], "anna", id, 1, &results[i], err));
+        after[i] = ask(engines[i], "anna", 0, 1, NULL);
+    }
+    assert_int_equal(results[0].read_us, 0);
+    assert_true(results[1].read_us > 0);
+    assert_true(results[1].kl > 0 && fabs(results[1].kl / results[0].kl - 1) < 0.3);
+    assert_int_equal(results[1].generation, 1);
+    for (int i = 0; i < 2; i++) {
+        ruvllm_response_free(after[i]);
+        ruvllm_engine_close(engines[i]);
+    }
 }
 
 /* Floods of one score come to nothing: the tenant's mean goes there. */
@@ -230,7 +311,9 @@ int main(void)
         cmocka_unit_test(going_back_restores_every_bit),
         cmocka_unit_test(a_restart_forgets_nothing),
         cmocka_unit_test(what_is_no_vote_is_refused),
-        cmocka_unit_test(an_engine_that_gave_up_does_not_learn_and_says_so),
+        cmocka_unit_test(an_engine_that_gave_up_says_so_and_may_try_again),
+        cmocka_unit_test(answers_go_on_while_learning_is_prepared),
+        cmocka_unit_test(an_old_answer_is_read_again),
         cmocka_unit_test(equal_votes_lose_their_weight),
     };
 

@@ -77,22 +77,23 @@ export async function checkedFetch(url, options = {}) {
     return reply;
 }
 
-// Waits for a line of standard output that matches; fails with all that was said when the program ends first.
-function waitFor(child, said, pattern) {
+// Waits for a line of standard output, or of the log, that matches; fails with all that was said when the program ends first.
+function waitFor(child, said, pattern, where = "out") {
     return new Promise((resolve, reject) => {
         const look = () => {
-            const found = said.out.match(pattern);
+            const found = said[where].match(pattern);
             if (found) resolve(found);
         };
-        child.stdout.on("data", look);
+        (where === "out" ? child.stdout : child.stderr).on("data", look);
         child.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${said.out}${said.err}`)));
         look();
     });
 }
 
 export class Server {
-    // `args` go after those every test wants: a free port and a store of its own. `via` is a command that runs it.
-    static async start(args, { folder, env, store, via = [] } = {}) {
+    // `args` go after those every test wants: a free port and a store of its own. `via` is a command that runs it. One that learns has
+    // the model's preparations behind it, unless `isEarly`: answers that are computed beside them have other bits.
+    static async start(args, { folder, env, store, via = [], isEarly = false } = {}) {
         const server = new Server();
         server.folder = folder ?? mkdtempSync(join(tmpdir(), "ruvllm-server-"));
         server.ownsFolder = !folder;
@@ -107,6 +108,7 @@ export class Server {
         server.ended = new Promise((resolve) => server.child.on("exit", (code, signal) => resolve({ code, signal })));
         server.url = (await waitFor(server.child, server.said, /listens on (\S+)/))[1];
         await waitFor(server.child, server.said, /^Ready\./m);
+        if (args.includes("--learn") && !isEarly) await waitFor(server.child, server.said, /learns from now on|served without learning/, "err");
         return server;
     }
 

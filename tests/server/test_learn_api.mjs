@@ -361,7 +361,8 @@ describe("a model that learned without a store", () => {
 
 // A disk of its own for one server, small enough to be filled; needs a kernel that lets us have one.
 const disk = join(folder, "disk");
-const small = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"', disk];
+const ofSize = (mib) => ["unshare", "-Urm", "sh", "-c", `mount -t tmpfs -o size=${mib}m none "$0" && exec "$@"`, disk];
+const small = ofSize(3);
 mkdirSync(disk);
 const hasDisk = spawnSync(small[0], [...small.slice(1), "true"]).status === 0;
 
@@ -389,6 +390,47 @@ describe("a full disk", { skip: hasDisk ? false : "a small disk cannot be mounte
         rmSync(fill);
         await eventually(async () => (await voteDown().catch(() => ({}))).generation === generation + 1, "votes count again");
     }));
+});
+
+describe("a model that was never asked to learn before", () => {
+    it("answers while it prepares, and what it answers then can be judged", () => alone([`text=${models.chat}`, "--learn", "--threads", "1", "--ctx", "256"], { isEarly: true }, async (early) => {
+        const started = Date.now();
+        const reply = await early.client().completions.create({ model: "text", prompt: "Once", max_tokens: 4 });
+        assert.ok(!/learns from now on/.test(early.said.err), "it was prepared before anybody could ask");
+        assert.equal(reply.learned_generation, 0);
+        assert.equal((await early.client().models.retrieve("text")).learning, true);
+        const refused = await early.post("/v1/learning/rollback", { generation: 0 });
+        assert.equal(refused.status, 503);
+        assert.equal((await refused.json()).error.code, "learning_not_ready");
+        assert.ok(Number(refused.headers.get("retry-after")) >= 1);
+        assert.ok(!/learns from now on/.test(early.said.err));
+        const answered = Date.now() - started;
+        const give = () => early.client().post("/feedback", { body: { response_id: reply.id, score: 0 } });
+        const result = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 60000); // it waits for that by itself
+        assert.equal(result.generation, 1);
+        assert.ok(Date.now() - started > 2 * answered, "preparing took no time: the test shows nothing");
+    }));
+
+    it("ends soon when it is told to while it prepares", async () => {
+        const early = await Server.start([`text=${models.chat}`, "--learn", "--threads", "1", "--ctx", "256"], { isEarly: true });
+        const started = Date.now();
+        assert.deepEqual(await early.stop(), { code: 0, signal: null });
+        assert.ok(!/learns from now on/.test(early.said.err));
+        assert.ok(Date.now() - started < 3000, `it took ${Date.now() - started} ms`);
+    });
+
+    it("is answered by without a place on the disk for what it measures, and learns once there is one", { skip: hasDisk ? false : "a small disk cannot be mounted here" },
+        () => alone([`text=${models.chat}`, "--learn", "--threads", "1", "--ctx", "256"], { folder: disk, via: ofSize(24), isEarly: true }, async (full) => {
+            const fill = join(`/proc/${full.child.pid}/root`, disk, "fill");
+            assert.throws(() => writeFileSync(fill, Buffer.alloc(32 << 20)), /ENOSPC/);
+            await eventually(() => full.log().some(({ message }) => /cannot begin to learn yet, which is tried again/.test(message ?? "")), "a line in the log", 60000);
+            const reply = await full.client().completions.create({ model: "text", prompt: "Once", max_tokens: 4 });
+            assert.equal((await failure(full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }), 503)).code, "learning_not_ready");
+            rmSync(fill);
+            const give = () => full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } });
+            const result = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 60000);
+            assert.equal(result.generation, 1);
+        }));
 });
 
 describe("a model that cannot learn", () => {

@@ -19,7 +19,7 @@ if (!pattern || !home) throw new Error("run this under tests/support/with_postgr
 const folder = mkdtempSync(join(tmpdir(), "ruvllm-outage-"));
 const env = { XDG_STATE_HOME: folder };
 const store = pattern.replace("@", "outage");
-const args = [`text=${models.text}`, "--learn", "--threads", "1", "--ctx", "256"];
+const args = [`text=${models.text}`, `other=${models.chat}`, "--learn", "--threads", "1", "--ctx", "256"];
 const prompt = "Once upon a time there was a little girl who lived in a small house near the forest with her mother. One day she saw a";
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -34,11 +34,12 @@ const postgres = (verb) => run("python3", fileURLToPath(new URL("../support/with
 const key = (tenant) => JSON.parse(run(program, "key", "create", "--tenant", tenant, "--store", store, "--json")).key;
 const bits = (reply) => JSON.stringify(reply.choices);
 
-let server, keys, keyOfCarl;
+let server, keys, keyOfCarl, keyOfDora;
 before(async () => {
     sql("CREATE DATABASE outage", "postgres");
     keys = { anna: key("anna"), bert: key("bert") };
     keyOfCarl = key("carl");
+    keyOfDora = key("dora");
     server = await Server.start(args, { folder, store, env });
 });
 after(async () => {
@@ -149,6 +150,21 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
         assert.equal(sql("SELECT count(*) FROM ruvllm.event WHERE tenant = 'carl' AND kind = 1"), "2");
         assert.ok(result.sequence >= 2 && result.generation === result.sequence);
         last.carl = await settled("carl");
+    });
+
+    it("answers by a model that was not loaded before, which learns when the database is back", { timeout: 120000 }, async () => {
+        const dora = server.client(keyOfDora);
+        await dora.models.list(); // her key is known to be good
+        postgres("stop");
+        const reply = await dora.completions.create({ model: "other", prompt: "Once", max_tokens: 4 });
+        assert.equal(reply.learned_generation, 0);
+        const give = () => dora.post("/feedback", { body: { response_id: reply.id, score: 0 } });
+        const refused = await give().then(() => null, (error) => error);
+        assert.equal(refused?.status, 503, `${refused}`);
+        assert.equal(refused.code, "learning_not_ready");
+        postgres("start");
+        const result = await eventually(() => give().catch(() => null), "the vote counts", 90000);
+        assert.equal(result.generation, 1);
     });
 
     it("has learned it still after kill -9 and a restart, to the bit", async () => {

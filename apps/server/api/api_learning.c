@@ -173,6 +173,15 @@ void rv_api_learning_missing(struct rv_api_error *err, const char *response_id)
                      RV_API_ERROR_NAME, response_id);
 }
 
+void rv_api_learning_not_yet(struct rv_api_error *err, const char *model)
+{
+    rv_api_error_set(
+        err, 503, "learning_not_ready", NULL,
+        "the model '%.*s' prepares to learn, which takes seconds to minutes the first time; what it answers "
+        "now can be judged then. Try again in a while",
+        RV_API_ERROR_NAME, model);
+}
+
 void rv_api_learning_off(struct rv_api_error *err, const char *model)
 {
     if (model)

@@ -47,5 +47,7 @@ void rv_api_learning_reply(struct rv_buf *out, const char *model, const struct r
 void rv_api_learning_missing(struct rv_api_error *err, const char *response_id);
 /* 501 for a server that does not learn, or a model of one that does; `model` NULL: the server. */
 void rv_api_learning_off(struct rv_api_error *err, const char *model);
+/* It will, and does not yet. */
+void rv_api_learning_not_yet(struct rv_api_error *err, const char *model);
 
 #endif
