@@ -136,15 +136,17 @@ RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const ch
 RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant,
                                                  struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
 /*
- * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
- * last event it has read, `metrics` JSON, `distilled` the names of keys that go (distil.h). UNSUPPORTED without a
- * store.
+ * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. CONFLICT, and nothing
+ * is kept, when something that it has read was gone back from or forgotten since, or learning is paused. UNSUPPORTED
+ * without a store.
  */
 struct rv_learner_deepening {
     struct rv_str content;
-    struct rv_str distilled;
-    int64_t applied_seq;
-    const char *metrics;
+    struct rv_str distilled; // names of keys that go (distil.h)
+    int64_t applied_seq;     // the last event it has read
+    int64_t generation;      // what the log came to, up to that event
+    int64_t n_taught;        // events of feedback up to it that were not forgotten
+    const char *metrics;     // JSON
 };
 
 RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant,

@@ -308,16 +308,17 @@ static bool on_event(void *user, const struct rv_store_event *event)
     return true;
 }
 
-/* Whether the tenant's learning is paused, as the store has it. */
-static ruvllm_status read_pause(struct rv_learner *l, struct rv_learner_tenant *t, struct ruvllm_error *err)
+ruvllm_status rv_learner_tenant_read_pause(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                           struct ruvllm_error *err)
 {
     struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
     ruvllm_status rc;
 
     if (!row)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
-    rc = rv_store_learner_get(l->config.store, t->name, l->model, row, err);
-    t->is_paused = !rc && row->is_paused;
+    rc = rv_store_learner_get(learner->config.store, tenant->name, learner->model, row, err);
+    if (!rc)
+        tenant->is_paused = row->is_paused;
     rv_free(row);
     return rc;
 }
@@ -349,7 +350,7 @@ static ruvllm_status begin_anew(struct rv_learner *l, struct rv_learner_tenant *
 {
     struct rv_tenant_learner *state;
     int64_t seq = 0;
-    ruvllm_status rc = read_pause(l, t, err);
+    ruvllm_status rc = rv_learner_tenant_read_pause(l, t, err);
 
     if (!rc)
         rc = read_checkpoint(l, t, &state, &seq, err);

@@ -80,6 +80,9 @@ RV_CHECKED ruvllm_status rv_learner_tenant_read_or_go_on(struct rv_learner *lear
 /* Both: taken and read, or neither. */
 RV_CHECKED ruvllm_status rv_learner_tenant_begin(struct rv_learner *learner, const char *name,
                                                  struct rv_learner_tenant **out, struct ruvllm_error *err);
+/* Finds out anew whether its learning is paused, as the store has it; there must be one. */
+RV_CHECKED ruvllm_status rv_learner_tenant_read_pause(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                                      struct ruvllm_error *err);
 
 /*
  * Writes an event, with what comes of it (advantage, kl and gain of the result), and waits for the disk. *is_next tells
