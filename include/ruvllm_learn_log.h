@@ -57,8 +57,9 @@ RUVLLM_API ruvllm_status ruvllm_engine_learn_history(ruvllm_engine *engine, cons
                                                      struct ruvllm_error *err);
 
 /*
- * While paused, feedback of the tenant is refused with RUVLLM_CONFLICT; answers go on with what was learned before.
- * With a store it stays so over restarts. ruvllm_engine_learned() says whether it is.
+ * While paused, feedback of the tenant is refused with RUVLLM_CONFLICT, and so is what a training run under way comes
+ * to; answers go on with what was learned before, which nothing changes. With a store it stays so over restarts.
+ * ruvllm_engine_learned() says whether it is.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn_pause(ruvllm_engine *engine, const char *tenant, bool is_paused,
                                                    struct ruvllm_error *err);

@@ -153,8 +153,8 @@ RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const cha
                                            const struct rv_learner_deepening *by, struct rv_learner_result *result,
                                            struct ruvllm_error *err);
 /*
- * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over
- * restarts.
+ * While paused, feedback is refused with CONFLICT, and what ticks and deep runs under way come to counts for nothing;
+ * what was learned goes on answering. With a store it stays so over restarts.
  */
 RV_CHECKED ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, bool is_paused,
                                           struct ruvllm_error *err);

@@ -1,7 +1,7 @@
 /*
  * The background loop's results on their way to a tenant. The linker puts our way of reading a tenant's log before the
  * learner's: it fails for the thread that hands results over, as when the store is away at that moment. It does the
- * same with ticks, so that one can be turned down.
+ * same with ticks, so that one can be turned down, or held back.
  */
 #include "base/clock.h"
 #include "learn/learner_study.h"
@@ -74,6 +74,8 @@ ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const ch
 }
 
 static atomic_bool turns_down;
+static atomic_bool holds;   // a tick that is done, and passes, is not handed over yet
+static atomic_bool is_held; // one is there
 
 ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
                                  struct rv_rehearsal_answer *const *answers, size_t n, double mean, int64_t until_us,
@@ -83,6 +85,12 @@ ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
 
     if (atomic_load(&turns_down))
         result->verdict = RV_TICK_REJECTED;
+    if (atomic_load(&holds))
+        result->verdict = RV_TICK_ACCEPTED;
+    while (atomic_load(&holds)) {
+        atomic_store(&is_held, true);
+        (void)sched_yield();
+    }
     return rc;
 }
 
@@ -232,6 +240,31 @@ static void while_paused_nothing_is_gone_over(void **state)
     close_bed(&bed);
 }
 
+/* It was under way when learning was paused. What it was to go over is not lost. */
+static void while_paused_no_tick_lands(void **state)
+{
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, NULL);
+    atomic_store(&is_held, false);
+    atomic_store(&holds, true);
+    vote(&bed, RV_BACKGROUND_EVERY);
+    for (int64_t until = rv_clock_us() + LONG_US; !atomic_load(&is_held) && rv_clock_us() < until;)
+        (void)sched_yield();
+    assert_true(atomic_load(&is_held));
+    assert_ok(rv_learner_pause(bed.learner, NULL, true, err));
+    atomic_store(&holds, false);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err)); // until it is handed over
+    assert_int_equal(sum_up(&bed).n_ticks, 0);
+    assert_int_equal(sum_up(&bed).generation, RV_BACKGROUND_EVERY);
+    assert_ok(rv_learner_pause(bed.learner, NULL, false, err));
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_true(n_used > 0);
+    close_bed(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
         cmocka_unit_test(while_paused_nothing_is_gone_over),
+        cmocka_unit_test(while_paused_no_tick_lands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
