@@ -14,18 +14,15 @@ ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, s
                                struct ruvllm_error *err)
 {
     struct rv_learner_tenant *t;
-    ruvllm_status rc = rv_learner_tenant_take(learner, tenant, &t, err);
+    ruvllm_status rc;
 
     *out = (struct rv_learner_voice){0};
-    if (rc)
+    rc = rv_learner_tenant_take_or_hear(learner, tenant, &t, out, err);
+    if (rc || !t)
         return rc;
     rc = rv_learner_tenant_read_or_go_on(learner, t, err);
     if (!rc)
-        *out = (struct rv_learner_voice){.head = t->adapter ? rv_adapter_ref(t->adapter) : NULL,
-                                         .deep = t->deep.adapter ? rv_adapter_ref(t->deep.adapter) : NULL,
-                                         .memory = t->memory ? rv_memory_ref(t->memory) : NULL,
-                                         .layers = t->deep.layers,
-                                         .generation = t->generation};
+        *out = rv_learner_tenant_voice(t);
     rv_learner_tenant_leave(learner, t);
     return rc;
 }

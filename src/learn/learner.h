@@ -4,7 +4,7 @@
  *
  * Threads: every call may be made from any thread. A tenant's events are handled one after the other, across the wait
  * for the disk; tenants do not wait for each other. What answers is published as an immutable adapter that requests
- * take a reference of.
+ * take a reference of, without waiting for an event that is being handled.
  */
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
@@ -54,7 +54,10 @@ struct rv_learner_voice {
     int64_t generation;
 };
 
-/* References of the caller's, for rv_learner_release_voice. Reads the tenant's log the first time. */
+/*
+ * References of the caller's, for rv_learner_release_voice. Reads the tenant's log the first time. Has every event that
+ * was acknowledged before the call, and does not wait for one that is not.
+ */
 RV_CHECKED ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, struct rv_learner_voice *out,
                                           struct ruvllm_error *err);
 void rv_learner_release_voice(struct rv_learner_voice *voice);
