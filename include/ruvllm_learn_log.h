@@ -66,8 +66,9 @@ RUVLLM_API ruvllm_status ruvllm_engine_learn_pause(ruvllm_engine *engine, const 
 
 /*
  * Removes what an event of feedback said and did. From now on the tenant's answers are as if it had never been given;
- * what was computed from it since (background ticks and training runs after it) goes too. Generations keep their
- * numbers. RUVLLM_NOT_FOUND; RUVLLM_INVALID for an event that is no feedback; RUVLLM_UNSUPPORTED without a store.
+ * what was computed from it since (background ticks and training runs after it, with their weights) goes too, in the
+ * store as well. Generations keep their numbers. RUVLLM_NOT_FOUND; RUVLLM_INVALID for an event that is no feedback;
+ * RUVLLM_UNSUPPORTED without a store.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn_forget(ruvllm_engine *engine, const char *tenant, int64_t sequence,
                                                     struct ruvllm_feedback_result *result, struct ruvllm_error *err);

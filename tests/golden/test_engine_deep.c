@@ -516,20 +516,24 @@ static ruvllm_status train_while(struct meddler *m, struct ruvllm_error *error)
     return rc;
 }
 
-/* Results of the tenant's runs that the store has. */
-static size_t n_kept(const char *tenant)
+/* Results of the tenant's runs that the store has; the last of them, if it is asked for. */
+static size_t n_kept(const char *tenant, struct rv_store_generation *last)
 {
     struct rv_store_generation *rows = calloc(4, sizeof(*rows));
     struct rv_learner *learner;
     char model[RV_STORE_MODEL_MAX + 1];
-    size_t n;
+    size_t n, n_full = 0;
 
     assert_non_null(rows);
     assert_ok(rv_engine_learn_get(engine, &learner, err));
     snprintf(model, sizeof(model), "%s.deep", rv_learner_made_with(learner)->model);
     assert_ok(rv_store_generations_list(store, tenant, model, 0, rows, 4, &n, err));
+    if (last && n > 0)
+        *last = rows[0];
+    for (size_t i = 0; i < n; i++)
+        n_full += rows[i].n_bytes > 0;
     free(rows);
-    return n;
+    return n_full;
 }
 
 static void what_was_undone_meanwhile_does_not_come_back(void **state)
@@ -553,8 +557,38 @@ static void what_was_undone_meanwhile_does_not_come_back(void **state)
             assert_fails(train_while(&m, &error), RUVLLM_CONFLICT, error, all[i].told);
         else
             assert_ok(train_while(&m, err));
-        assert_int_equal(n_kept(m.tenant), all[i].told ? 0 : 1);
+        assert_int_equal(n_kept(m.tenant, NULL), all[i].told ? 0 : 1);
     }
+}
+
+static void what_is_forgotten_leaves_no_weights(void **state)
+{
+    enum { N_OWN = N_SOME + 2 }; // who was taught the same has the same weights, which would stay
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    struct rv_store_generation gen = {0};
+    struct ruvllm_response *as_it_came, *answer;
+    struct ruvllm_error error;
+    void *content;
+
+    (void)state;
+    as_it_came = ask("otto", TEXT, NULL);
+    teach("otto", N_OWN);
+    assert_true(train("otto", 1, 0.5f).train.was_written);
+    assert_int_equal(n_kept("otto", &gen), 1);
+    assert_ok(ruvllm_engine_learn_forget(engine, "otto", N_OWN, &back, err));
+    assert_int_equal(n_kept("otto", NULL), 0);
+    assert_fails(rv_store_generations_content(store, &gen, &content, &error), RUVLLM_FORMAT, error, "damaged");
+    for (int64_t i = 1; i < N_OWN; i++)
+        assert_ok(ruvllm_engine_learn_forget(engine, "otto", i, &back, err));
+    answer = ask("otto", TEXT, NULL);
+    assert_true(same(as_it_came, answer));
+    ruvllm_response_free(answer);
+    close_all();
+    open_all();
+    answer = ask("otto", TEXT, NULL);
+    assert_true(same(as_it_came, answer));
+    ruvllm_response_free(answer);
+    ruvllm_response_free(as_it_came);
 }
 
 static void a_paused_tenant_is_not_trained_for(void **state)
@@ -612,10 +646,11 @@ int main(void)
         cmocka_unit_test(texts_are_read_with_what_was_learned_below_the_head),
         cmocka_unit_test(what_was_undone_meanwhile_does_not_come_back),
         cmocka_unit_test(a_paused_tenant_is_not_trained_for),
+        cmocka_unit_test(what_is_forgotten_leaves_no_weights),
     };
     enum { N = sizeof(tests) / sizeof(tests[0]) };
 
     test_need_data();
     /* The threads of the others are the same. */
-    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(1, TEST_SANITIZED(N - 6, N)), setup, teardown);
+    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(1, TEST_SANITIZED(N - 7, N)), setup, teardown);
 }
