@@ -62,6 +62,7 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                 struct ruvllm_error *err)
 {
     struct rv_learner_tenant *t;
+    double budget = learner->kl_budget;
     ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
 
     if (rc)
@@ -75,7 +76,7 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                        .n_keys = rv_memory_n_keys(t->state->now.memory),
                                        .is_paused = t->is_paused,
                                        .anchor_kl = t->state->now.anchor_kl,
-                                       .kl_budget = learner->kl_budget,
+                                       .kl_budget = budget > 0 ? budget : t->state->now.kl_budget,
                                        .n_ticks = t->state->now.n_ticks,
                                        .n_paused = t->state->now.flood.n_paused};
     if (learner->background)

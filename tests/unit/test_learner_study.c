@@ -10,6 +10,7 @@
 #include "support/store_fixture.h"
 #include "support/toy_head.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -196,6 +197,33 @@ static void what_is_half_forgotten_is_as_the_log_has_it(void **state)
     ruvllm_store_close(store);
 }
 
+/* Also where no tick is left in what answers. */
+static void the_budget_is_known_after_a_restart(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct rv_learner_result result;
+    struct bed bed, again;
+    int32_t n_used;
+    double budget;
+
+    (void)state;
+    open_bed(&bed, store);
+    assert_true(sum_up(&bed).kl_budget == 0);
+    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
+        vote(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    budget = sum_up(&bed).kl_budget;
+    assert_true(budget > 0);
+    assert_ok(rv_learner_go_back(bed.learner, NULL, 0, &result, err));
+    close_bed(&bed);
+    open_bed(&again, store);
+    assert_true(fabs(sum_up(&again).kl_budget - budget) < 1e-6 * budget); // kept as a float
+    assert_int_equal(sum_up(&again).n_ticks, 0);
+    close_bed(&again);
+    ruvllm_store_close(store);
+}
+
 /* The log has it, but nothing to go back to. */
 static void a_tick_that_was_turned_down_makes_no_generation(void **state)
 {
@@ -271,6 +299,7 @@ int main(void)
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
+        cmocka_unit_test(the_budget_is_known_after_a_restart),
         cmocka_unit_test(while_paused_nothing_is_gone_over),
         cmocka_unit_test(while_paused_no_tick_lands),
     };
