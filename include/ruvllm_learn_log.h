@@ -57,16 +57,18 @@ RUVLLM_API ruvllm_status ruvllm_engine_learn_history(ruvllm_engine *engine, cons
                                                      struct ruvllm_error *err);
 
 /*
- * While paused, feedback of the tenant is refused with RUVLLM_CONFLICT; answers go on with what was learned before.
- * With a store it stays so over restarts. ruvllm_engine_learned() says whether it is.
+ * While paused, feedback of the tenant is refused with RUVLLM_CONFLICT, and so is what a training run under way comes
+ * to; answers go on with what was learned before, which nothing changes. With a store it stays so over restarts.
+ * ruvllm_engine_learned() says whether it is.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn_pause(ruvllm_engine *engine, const char *tenant, bool is_paused,
                                                    struct ruvllm_error *err);
 
 /*
  * Removes what an event of feedback said and did. From now on the tenant's answers are as if it had never been given;
- * what was computed from it since (background ticks and training runs after it) goes too. Generations keep their
- * numbers. RUVLLM_NOT_FOUND; RUVLLM_INVALID for an event that is no feedback; RUVLLM_UNSUPPORTED without a store.
+ * what was computed from it since (background ticks and training runs after it, with their weights) goes too, in the
+ * store as well. Generations keep their numbers. RUVLLM_NOT_FOUND; RUVLLM_INVALID for an event that is no feedback;
+ * RUVLLM_UNSUPPORTED without a store.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn_forget(ruvllm_engine *engine, const char *tenant, int64_t sequence,
                                                     struct ruvllm_feedback_result *result, struct ruvllm_error *err);

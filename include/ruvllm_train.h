@@ -144,7 +144,9 @@ RUVLLM_API struct ruvllm_deep_params ruvllm_deep_params_default(void);
  * the log that were not gone back from, beside texts of the model's own, which are to stay as they are. Some feedback
  * is held out; what was learned answers the tenant from now on only if it predicts that better and forgets no more than
  * allowed, as a generation that can be gone back from. Else nothing changes, which is no failure: the report says so.
- * INVALID when there is too little to learn from, or the engine does not learn; UNSUPPORTED without a store.
+ * INVALID when there is too little to learn from, or the engine does not learn; UNSUPPORTED without a store; CONFLICT,
+ * with nothing changed or kept, while the tenant's learning is paused, or when something that the run learned from was
+ * gone back from or forgotten before it ended.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn_deep(ruvllm_engine *engine, const char *tenant,
                                                   const struct ruvllm_deep_params *params,

@@ -30,6 +30,7 @@ struct reader {
     struct entry *entries; // of generation i + 1
     size_t n, cap;
     int64_t last_seq;
+    int64_t n_taught;
     ruvllm_status rc;
     struct ruvllm_error err;
 };
@@ -124,6 +125,7 @@ static bool on_event(void *user, const struct rv_store_event *event)
     if (strcmp(event->model ? event->model : "", r->config->model) == 0) {
         int64_t parent = parent_of(event, (int64_t)r->n);
 
+        r->n_taught += is_feedback(event->kind) && !event->is_forgotten;
         if (parent >= 0)
             r->rc = add_entry(r, event, parent, &r->err);
     }
@@ -312,6 +314,8 @@ ruvllm_status rv_deep_events_init(struct rv_deep_events *out, const struct rv_de
         mark_used(&r);
         rc = make_samples(out, &r, err);
         out->last_seq = r.last_seq;
+        out->generation = (int64_t)r.n;
+        out->n_taught = r.n_taught;
     }
     for (size_t i = 0; i < r.n; i++) {
         rv_free(r.entries[i].tokens.memory);

@@ -24,9 +24,11 @@ struct rv_deep_events {
     int64_t n_votes;
     int64_t n_corrections;
     int64_t n_pairs;
-    int64_t n_unused; // events that say nothing, or whose tokens were not kept
-    int64_t n_cut;    // shortened to max_tokens
-    int64_t last_seq; // of the log
+    int64_t n_unused;   // events that say nothing, or whose tokens were not kept
+    int64_t n_cut;      // shortened to max_tokens
+    int64_t last_seq;   // of the log
+    int64_t generation; // that it came to
+    int64_t n_taught;   // events of feedback in it, used or not, that are not forgotten
 };
 
 struct rv_deep_events_config {

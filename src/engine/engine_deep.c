@@ -240,6 +240,8 @@ static ruvllm_status publish(struct deep_run *r, struct ruvllm_error *err)
     write_metrics(r, metrics);
     r->by.metrics = metrics;
     r->by.applied_seq = r->events.last_seq;
+    r->by.generation = r->events.generation;
+    r->by.n_taught = r->events.n_taught;
     rc = rv_learner_deepen(r->learner, r->tenant, &r->by, &result, err);
     if (rc)
         return rc;
@@ -300,10 +302,24 @@ static ruvllm_status train_idle(struct deep_run *r, struct ruvllm_error *err)
     return r->rc;
 }
 
+/* A run whose result would be refused need not begin. */
+static ruvllm_status check_paused(const struct deep_run *r, struct ruvllm_error *err)
+{
+    struct rv_learner_summary sum;
+    ruvllm_status rc = rv_learner_sum_up(r->learner, r->tenant, &sum, err);
+
+    return rc || !sum.is_paused ? rc
+                                : rv_fail_kind(err, RUVLLM_CONFLICT, RUVLLM_ERROR_SONA,
+                                               "learning is paused for this tenant: resume it first");
+}
+
 static ruvllm_status run_all(struct deep_run *r, struct ruvllm_error *err)
 {
-    ruvllm_status rc = read_events(r, err);
+    ruvllm_status rc = check_paused(r, err);
 
+    if (rc)
+        return rc;
+    rc = read_events(r, err);
     if (rc == RUVLLM_CANCELLED) {
         r->report->train.was_stopped = true;
         return RUVLLM_OK;
@@ -318,7 +334,8 @@ static ruvllm_status run_all(struct deep_run *r, struct ruvllm_error *err)
     rc = r->params->is_idle ? train_idle(r, err) : train(r, err);
     if (!rc && r->by.content.len)
         rc = publish(r, err);
-    if (!rc && !r->report->train.was_stopped)
+    /* What was undone is no more in a file than it is in the store. */
+    if (rc ? rc == RUVLLM_CONFLICT : !r->report->train.was_stopped)
         rv_train_run_finish(&r->train);
     return rc;
 }

@@ -84,6 +84,14 @@ ruvllm_status rv_deep_shelf_add(const struct rv_deep_shelf_place *place, struct 
     return rv_store_generations_add(place->store, gen, content.data, content.len, err);
 }
 
+ruvllm_status rv_deep_shelf_forget(const struct rv_deep_shelf_place *place, int64_t seq, struct ruvllm_error *err)
+{
+    char model[RV_STORE_MODEL_MAX + 1];
+
+    name_model(place, model);
+    return rv_store_generations_forget(place->store, place->tenant, model, seq, err);
+}
+
 struct rv_str rv_deep_shelf_write_ref(const struct rv_store_generation *gen, uint8_t out[RV_DEEP_SHELF_REF_BYTES])
 {
     memcpy(out, &gen->generation, 8);

@@ -36,6 +36,9 @@ RV_CHECKED ruvllm_status rv_deep_shelf_add(const struct rv_deep_shelf_place *pla
                                            struct rv_str content, struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_deep_shelf_content(const struct rv_deep_shelf_place *place, int64_t number,
                                                struct rv_deep_content *out, struct ruvllm_error *err);
+/* Removes what was made of an event: the results of all runs that have read it. */
+RV_CHECKED ruvllm_status rv_deep_shelf_forget(const struct rv_deep_shelf_place *place, int64_t seq,
+                                              struct ruvllm_error *err);
 
 /* Number and hash as bytes of an event, which borrow `out`. */
 struct rv_str rv_deep_shelf_write_ref(const struct rv_store_generation *gen, uint8_t out[RV_DEEP_SHELF_REF_BYTES]);

@@ -4,7 +4,6 @@
 #include "learn/learner_study.h"
 #include "learn/lesson_tokens.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { MAX_WORDS = 2048 }; // of a vote's question and answer in the log: 8 KiB
@@ -15,18 +14,15 @@ ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, s
                                struct ruvllm_error *err)
 {
     struct rv_learner_tenant *t;
-    ruvllm_status rc = rv_learner_tenant_take(learner, tenant, &t, err);
+    ruvllm_status rc;
 
     *out = (struct rv_learner_voice){0};
-    if (rc)
+    rc = rv_learner_tenant_take_or_hear(learner, tenant, &t, out, err);
+    if (rc || !t)
         return rc;
     rc = rv_learner_tenant_read_or_go_on(learner, t, err);
     if (!rc)
-        *out = (struct rv_learner_voice){.head = t->adapter ? rv_adapter_ref(t->adapter) : NULL,
-                                         .deep = t->deep.adapter ? rv_adapter_ref(t->deep.adapter) : NULL,
-                                         .memory = t->memory ? rv_memory_ref(t->memory) : NULL,
-                                         .layers = t->deep.layers,
-                                         .generation = t->generation};
+        *out = rv_learner_tenant_voice(t);
     rv_learner_tenant_leave(learner, t);
     return rc;
 }
@@ -66,6 +62,7 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                 struct ruvllm_error *err)
 {
     struct rv_learner_tenant *t;
+    double budget = learner->kl_budget;
     ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
 
     if (rc)
@@ -79,7 +76,7 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                        .n_keys = rv_memory_n_keys(t->state->now.memory),
                                        .is_paused = t->is_paused,
                                        .anchor_kl = t->state->now.anchor_kl,
-                                       .kl_budget = learner->kl_budget,
+                                       .kl_budget = budget > 0 ? budget : t->state->now.kl_budget,
                                        .n_ticks = t->state->now.n_ticks,
                                        .n_paused = t->state->now.flood.n_paused};
     if (learner->background)
@@ -315,78 +312,6 @@ ruvllm_status rv_learner_go_back(struct rv_learner *learner, const char *tenant,
         rc = go_back(learner, t, generation, result, err);
     result->generation = t->state->now.generation;
     rv_learner_tenant_leave(learner, t);
-    return rc;
-}
-
-/* ---- deep runs ------------------------------------------------------------------------------ */
-
-ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant, struct rv_deep_content *out,
-                                      bool *found, struct ruvllm_error *err)
-{
-    struct rv_deep_shelf_place place;
-    struct rv_learner_tenant *t;
-    ruvllm_status rc = rv_learner_tenant_begin(learner, tenant, &t, err);
-
-    *found = false;
-    if (rc)
-        return rc;
-    place = rv_learner_tenant_deep_place(learner, t);
-    if (t->state->now.deep > 0) {
-        rc = rv_deep_shelf_content(&place, t->state->now.deep, out, err);
-        *found = !rc;
-    }
-    rv_learner_tenant_leave(learner, t);
-    return rc;
-}
-
-/* Under the tenant's lock; as teach. */
-static ruvllm_status deepen(struct rv_learner *l, struct rv_learner_tenant *t, struct rv_store_generation *gen,
-                            const struct rv_learner_deepening *by, struct rv_learner_result *result,
-                            struct ruvllm_error *err)
-{
-    struct rv_store_event event = {.kind = RV_STORE_EVENT_DEEP, .generation = t->state->now.generation};
-    struct rv_deep_shelf_place place = rv_learner_tenant_deep_place(l, t);
-    uint8_t ref[RV_DEEP_SHELF_REF_BYTES];
-    struct ruvllm_error trouble;
-    bool is_next;
-    ruvllm_status rc = rv_tenant_learner_make_room(t->state, t->state->now.generation + 1, err);
-
-    gen->parent = t->state->now.deep;
-    if (!rc)
-        rc = rv_deep_shelf_add(&place, gen, by->content, err);
-    if (rc)
-        return rc;
-    event.delta = rv_deep_shelf_write_ref(gen, ref);
-    event.memory = by->distilled;
-    event.reason = (struct rv_str){gen->metrics, strlen(gen->metrics)};
-    rc = rv_learner_tenant_append(l, t, &event, (uint64_t)gen->generation, &is_next, result, err);
-    if (!rc && is_next)
-        rv_learner_tenant_settle(l, t, rv_tenant_learner_set_deep(t->state, gen->generation, by->distilled, &trouble),
-                                 &trouble);
-    result->generation = t->state->now.generation;
-    return rc;
-}
-
-ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant, const struct rv_learner_deepening *by,
-                                struct rv_learner_result *result, struct ruvllm_error *err)
-{
-    struct rv_store_generation *gen = rv_calloc(1, sizeof(*gen));
-    struct rv_learner_tenant *t;
-    ruvllm_status rc;
-
-    *result = (struct rv_learner_result){0};
-    if (!gen)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
-    gen->applied_seq = by->applied_seq;
-    snprintf(gen->metrics, sizeof(gen->metrics), "%s", by->metrics);
-    rc = learner->config.store ? rv_learner_tenant_begin(learner, tenant, &t, err)
-                               : rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
-                                              "a deep run's result needs a store to be kept in");
-    if (!rc) {
-        rc = deepen(learner, t, gen, by, result, err);
-        rv_learner_tenant_leave(learner, t);
-    }
-    rv_free(gen);
     return rc;
 }
 

@@ -4,7 +4,7 @@
  *
  * Threads: every call may be made from any thread. A tenant's events are handled one after the other, across the wait
  * for the disk; tenants do not wait for each other. What answers is published as an immutable adapter that requests
- * take a reference of.
+ * take a reference of, without waiting for an event that is being handled.
  */
 #ifndef RV_LEARN_LEARNER_H
 #define RV_LEARN_LEARNER_H
@@ -54,7 +54,10 @@ struct rv_learner_voice {
     int64_t generation;
 };
 
-/* References of the caller's, for rv_learner_release_voice. Reads the tenant's log the first time. */
+/*
+ * References of the caller's, for rv_learner_release_voice. Reads the tenant's log the first time. Has every event that
+ * was acknowledged before the call, and does not wait for one that is not.
+ */
 RV_CHECKED ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, struct rv_learner_voice *out,
                                           struct ruvllm_error *err);
 void rv_learner_release_voice(struct rv_learner_voice *voice);
@@ -136,23 +139,25 @@ RV_CHECKED ruvllm_status rv_learner_go_back(struct rv_learner *learner, const ch
 RV_CHECKED ruvllm_status rv_learner_deep_content(struct rv_learner *learner, const char *tenant,
                                                  struct rv_deep_content *out, bool *found, struct ruvllm_error *err);
 /*
- * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. `applied_seq` is the
- * last event it has read, `metrics` JSON, `distilled` the names of keys that go (distil.h). UNSUPPORTED without a
- * store.
+ * A deep run's result answers from now on: kept in the store by its hash, an event refers to it. CONFLICT, and nothing
+ * is kept, when something that it has read was gone back from or forgotten since, or learning is paused. UNSUPPORTED
+ * without a store.
  */
 struct rv_learner_deepening {
     struct rv_str content;
-    struct rv_str distilled;
-    int64_t applied_seq;
-    const char *metrics;
+    struct rv_str distilled; // names of keys that go (distil.h)
+    int64_t applied_seq;     // the last event it has read
+    int64_t generation;      // what the log came to, up to that event
+    int64_t n_taught;        // events of feedback up to it that were not forgotten
+    const char *metrics;     // JSON
 };
 
 RV_CHECKED ruvllm_status rv_learner_deepen(struct rv_learner *learner, const char *tenant,
                                            const struct rv_learner_deepening *by, struct rv_learner_result *result,
                                            struct ruvllm_error *err);
 /*
- * While paused, feedback is refused with CONFLICT; what was learned goes on answering. With a store it stays so over
- * restarts.
+ * While paused, feedback is refused with CONFLICT, and what ticks and deep runs under way come to counts for nothing;
+ * what was learned goes on answering. With a store it stays so over restarts.
  */
 RV_CHECKED ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, bool is_paused,
                                           struct ruvllm_error *err);

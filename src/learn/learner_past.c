@@ -62,13 +62,15 @@ static bool on_wanted(void *user, const struct rv_store_event *event)
 }
 
 /*
- * What was computed from it goes first: a failure in between has lost nothing that is not computed again. *has_begun
- * tells whether the log may have less than before, then too.
+ * What was computed from it goes first: a failure in between has lost nothing that is not computed again, and who tries
+ * again finds the rest. Events go before the results they refer to. *has_begun tells whether the log may have less than
+ * before, then too.
  */
 static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_tenant *t, int64_t seq, bool *has_begun,
                                      struct ruvllm_error *err)
 {
     static const enum rv_store_event_kind computed[] = {RV_STORE_EVENT_TICK, RV_STORE_EVENT_DEEP};
+    struct rv_deep_shelf_place place = rv_learner_tenant_deep_place(l, t);
     struct wanted wanted = {.seq = seq, .model = l->model};
     ruvllm_status rc = RUVLLM_OK;
 
@@ -85,6 +87,8 @@ static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_ten
         rv_learner_tenant_will_forget(l);
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
         rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
+    if (!rc)
+        rc = rv_deep_shelf_forget(&place, seq, err);
     if (!rc)
         rc = rv_reasoning_bank_forget(l->bank, t->name, seq, wanted.time_us, err);
     return rc ? rc : rv_store_events_forget(l->config.store, t->name, seq, err);

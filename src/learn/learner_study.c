@@ -124,8 +124,8 @@ static ruvllm_status settle(struct rv_learner *l, struct rv_learner_tenant *t, c
 
     if (job->result.verdict == RV_TICK_NOTHING)
         return RUVLLM_OK;
-    if (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation)) {
-        t->study->n_new += RV_BACKGROUND_EVERY; // made again, of what is now
+    if (t->is_paused || (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation))) {
+        t->study->n_new += RV_BACKGROUND_EVERY; // made again, of what is then
         return RUVLLM_OK;
     }
     rc = is_rejected ? rv_tick_event_write_gate(RV_TICK_EVENT_REJECTED, &job->result, job->generation, &bytes, err)

@@ -27,9 +27,9 @@ static void free_tenant(struct rv_learner_tenant *t)
         return;
     rv_tenant_learner_free(t->state);
     rv_study_unref(t->study);
-    rv_adapter_unref(t->adapter);
-    rv_memory_unref(t->memory);
+    rv_learner_release_voice(&t->voice);
     rv_deep_shelf_release(&t->deep);
+    pthread_mutex_destroy(&t->voice_lock);
     pthread_mutex_destroy(&t->lock);
     rv_free(t);
 }
@@ -42,7 +42,8 @@ static ruvllm_status new_tenant(void *user, const char *name, struct rv_tenant_l
 
     if (!t)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a tenant");
-    pthread_mutex_init(&t->lock, NULL);
+    pthread_mutex_init(&t->lock, NULL); // neither can fail with default attributes
+    pthread_mutex_init(&t->voice_lock, NULL);
     t->name = name;
     rc = rv_tenant_learner_new(&t->state, &l->whitening, l->config.rank, err);
     if (rc)
@@ -113,21 +114,59 @@ static bool may_go(void *user, const struct rv_tenant_link *link)
 
 const struct rv_tenant_table_ops rv_learner_tenant_ops = {.make = new_tenant, .let_go = let_go, .may_go = may_go};
 
+static ruvllm_status find(struct rv_learner *l, const char *name, struct rv_learner_tenant **out,
+                          struct ruvllm_error *err)
+{
+    struct rv_tenant_link *link;
+    ruvllm_status rc = rv_tenant_table_take(l->tenants, name && *name ? name : "default", &link, err);
+
+    *out = rc ? NULL : (struct rv_learner_tenant *)link;
+    return rc;
+}
+
 ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *name, struct rv_learner_tenant **out,
                                      struct ruvllm_error *err)
 {
-    struct rv_tenant_link *link;
-    ruvllm_status rc = rv_tenant_table_take(learner->tenants, name && *name ? name : "default", &link, err);
+    ruvllm_status rc = find(learner, name, out, err);
 
-    *out = rc ? NULL : (struct rv_learner_tenant *)link;
     if (!rc)
         pthread_mutex_lock(&(*out)->lock);
     return rc;
 }
 
+/* Without the tenant's lock; false when something that was acknowledged may be missing. */
+static bool hear(struct rv_learner_tenant *t, struct rv_learner_voice *out)
+{
+    bool is_whole;
+
+    pthread_mutex_lock(&t->voice_lock);
+    is_whole = t->is_whole;
+    if (is_whole)
+        *out = rv_learner_tenant_voice(t);
+    pthread_mutex_unlock(&t->voice_lock);
+    return is_whole;
+}
+
+ruvllm_status rv_learner_tenant_take_or_hear(struct rv_learner *learner, const char *name,
+                                             struct rv_learner_tenant **out, struct rv_learner_voice *voice,
+                                             struct ruvllm_error *err)
+{
+    ruvllm_status rc = find(learner, name, out, err);
+
+    if (rc || pthread_mutex_trylock(&(*out)->lock) == 0)
+        return rc;
+    if (hear(*out, voice)) {
+        rv_tenant_table_leave_as_it_was(learner->tenants, &(*out)->link);
+        *out = NULL;
+    } else {
+        pthread_mutex_lock(&(*out)->lock);
+    }
+    return RUVLLM_OK;
+}
+
 static uint64_t bytes_of(const struct rv_learner_tenant *t)
 {
-    return sizeof(*t) + rv_tenant_learner_n_bytes(t->state) + (t->adapter ? t->adapter->n_bytes : 0) +
+    return sizeof(*t) + rv_tenant_learner_n_bytes(t->state) + (t->voice.head ? t->voice.head->n_bytes : 0) +
            (t->deep.adapter ? t->deep.adapter->n_bytes : 0) + (t->study ? rv_study_n_bytes(t->study) : 0);
 }
 
@@ -136,6 +175,9 @@ void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenan
     uint64_t n_bytes = bytes_of(tenant);
 
     tenant->n_forgotten = learner->n_forgotten; // of this tenant's nothing is forgotten while its lock is held
+    pthread_mutex_lock(&tenant->voice_lock);
+    tenant->is_whole = tenant->is_read && !tenant->is_behind && !tenant->is_lost && !tenant->is_unpublished;
+    pthread_mutex_unlock(&tenant->voice_lock);
     pthread_mutex_unlock(&tenant->lock);
     rv_tenant_table_leave(learner->tenants, &tenant->link, n_bytes);
 }
@@ -194,11 +236,25 @@ struct rv_deep_shelf_place rv_learner_tenant_deep_place(const struct rv_learner 
                                         .manifest = learner->config.manifest};
 }
 
+struct rv_learner_voice rv_learner_tenant_voice(const struct rv_learner_tenant *tenant)
+{
+    struct rv_learner_voice voice = tenant->voice;
+
+    if (voice.head)
+        rv_adapter_ref(voice.head);
+    if (voice.deep)
+        rv_adapter_ref(voice.deep);
+    if (voice.memory)
+        rv_memory_ref(voice.memory);
+    return voice;
+}
+
 /* What the state now says answers from here on. */
 static ruvllm_status publish(struct rv_learner *l, struct rv_learner_tenant *t, struct ruvllm_error *err)
 {
     struct rv_deep_shelf_place place = rv_learner_tenant_deep_place(l, t);
     const struct rv_tenant_state *now = &t->state->now;
+    struct rv_learner_voice before = t->voice;
     struct rv_adapter *adapter;
     ruvllm_status rc = make_adapter(l, &now->adapter, &adapter, err);
 
@@ -209,11 +265,14 @@ static ruvllm_status publish(struct rv_learner *l, struct rv_learner_tenant *t, 
         rv_adapter_unref(adapter);
         return rc;
     }
-    rv_adapter_unref(t->adapter);
-    rv_memory_unref(t->memory);
-    t->adapter = adapter;
-    t->memory = now->memory ? rv_memory_ref(now->memory) : NULL;
-    t->generation = now->generation;
+    pthread_mutex_lock(&t->voice_lock);
+    t->voice = (struct rv_learner_voice){.head = adapter,
+                                         .deep = t->deep.adapter ? rv_adapter_ref(t->deep.adapter) : NULL,
+                                         .memory = now->memory ? rv_memory_ref(now->memory) : NULL,
+                                         .layers = t->deep.layers,
+                                         .generation = now->generation};
+    pthread_mutex_unlock(&t->voice_lock);
+    rv_learner_release_voice(&before);
     return RUVLLM_OK;
 }
 
@@ -308,16 +367,17 @@ static bool on_event(void *user, const struct rv_store_event *event)
     return true;
 }
 
-/* Whether the tenant's learning is paused, as the store has it. */
-static ruvllm_status read_pause(struct rv_learner *l, struct rv_learner_tenant *t, struct ruvllm_error *err)
+ruvllm_status rv_learner_tenant_read_pause(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                           struct ruvllm_error *err)
 {
     struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
     ruvllm_status rc;
 
     if (!row)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
-    rc = rv_store_learner_get(l->config.store, t->name, l->model, row, err);
-    t->is_paused = !rc && row->is_paused;
+    rc = rv_store_learner_get(learner->config.store, tenant->name, learner->model, row, err);
+    if (!rc)
+        tenant->is_paused = row->is_paused;
     rv_free(row);
     return rc;
 }
@@ -349,7 +409,7 @@ static ruvllm_status begin_anew(struct rv_learner *l, struct rv_learner_tenant *
 {
     struct rv_tenant_learner *state;
     int64_t seq = 0;
-    ruvllm_status rc = read_pause(l, t, err);
+    ruvllm_status rc = rv_learner_tenant_read_pause(l, t, err);
 
     if (!rc)
         rc = read_checkpoint(l, t, &state, &seq, err);

@@ -1,6 +1,7 @@
 /*
  * One tenant of a learner, for the files of the learner: its state, its place in the log, and what answers. Its lock is
- * held from reading the log to leaving it, across the wait for the disk.
+ * held from reading the log to leaving it, across the wait for the disk. Answers do not wait for that: what answers has
+ * a lock of its own, held for no longer than it takes to count references, and taken last.
  *
  * A tenant is taken, its log read to the end, an event added, applied and published; then it is left. Who is not used
  * goes from memory and comes back from its log, or from a checkpoint and the rest of it.
@@ -55,13 +56,12 @@ struct rv_learner_tenant {
     struct rv_learner_doubt doubt;
     struct rv_tenant_learner *state;
 
-    /* What answers, each NULL when there is nothing. */
-    struct rv_adapter *adapter;
-    struct rv_memory *memory;
-    struct rv_deep_shelf deep; // below the head
-    int64_t generation;
+    struct rv_deep_shelf deep; // what is below the head
+    struct rv_study *study;    // what the background loop goes over; NULL: nothing yet
 
-    struct rv_study *study; // what the background loop goes over; NULL: nothing yet
+    pthread_mutex_t voice_lock;
+    struct rv_learner_voice voice; // what answers: changed with both locks held, so either is enough to read it
+    bool is_whole; // guarded by voice_lock: what answers has all that was acknowledged when it was left last
 };
 
 extern const struct rv_tenant_table_ops rv_learner_tenant_ops;
@@ -77,9 +77,21 @@ RV_CHECKED ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, stru
 /* The same, for answers: what was read before goes on answering while the log cannot be read. */
 RV_CHECKED ruvllm_status rv_learner_tenant_read_or_go_on(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                                          struct ruvllm_error *err);
+/* What answers, of a tenant that is locked; references of the caller's. */
+struct rv_learner_voice rv_learner_tenant_voice(const struct rv_learner_tenant *tenant);
+/*
+ * As rv_learner_tenant_take, for answers, unless somebody else has it locked and what answers has all that was
+ * acknowledged: then *voice is that, as above, and *out NULL.
+ */
+RV_CHECKED ruvllm_status rv_learner_tenant_take_or_hear(struct rv_learner *learner, const char *name,
+                                                        struct rv_learner_tenant **out, struct rv_learner_voice *voice,
+                                                        struct ruvllm_error *err);
 /* Both: taken and read, or neither. */
 RV_CHECKED ruvllm_status rv_learner_tenant_begin(struct rv_learner *learner, const char *name,
                                                  struct rv_learner_tenant **out, struct ruvllm_error *err);
+/* Finds out anew whether its learning is paused, as the store has it; there must be one. */
+RV_CHECKED ruvllm_status rv_learner_tenant_read_pause(struct rv_learner *learner, struct rv_learner_tenant *tenant,
+                                                      struct ruvllm_error *err);
 
 /*
  * Writes an event, with what comes of it (advantage, kl and gain of the result), and waits for the disk. *is_next tells

@@ -208,7 +208,7 @@ static bool is_possible(const struct rv_tenant_state *s, int64_t n_pairs, int32_
     return g > 0 && g <= GENERATION_MAX && is_before(s->n_votes, g) && is_before(s->n_lessons, g) &&
            is_before(s->n_ticks, g) && is_before(s->root, g) && s->deep >= 0 && isfinite(s->mean) &&
            isfinite(s->variance) && s->variance >= 0 && isfinite(s->spent_kl) && isfinite(s->anchor_kl) &&
-           is_flood(&s->flood, g) && n_pairs >= 0 && n_pairs <= rank;
+           isfinite(s->kl_budget) && is_flood(&s->flood, g) && n_pairs >= 0 && n_pairs <= rank;
 }
 
 /* The pages, for free_pages; fewer when it fails. */

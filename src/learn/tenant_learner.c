@@ -346,6 +346,7 @@ bool rv_tenant_learner_has(const struct rv_tenant_learner *learner, int64_t gene
 ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64_t generation, struct ruvllm_error *err)
 {
     int64_t last = learner->now.generation;
+    double budget = learner->now.kl_budget;
     ruvllm_status rc;
 
     if (!rv_tenant_learner_has(learner, generation))
@@ -372,6 +373,7 @@ ruvllm_status rv_tenant_learner_go_back(struct rv_tenant_learner *learner, int64
         copy_state(&learner->now, slot_of(learner, generation));
     }
     learner->now.flood.n_paused = 0; // who goes back by hand wants to go on
+    learner->now.kl_budget = budget; // the model's, not the generation's
     learner->now.generation = last;
     learner->now.root = last + 1;
     next_generation(learner);

@@ -27,6 +27,7 @@ struct rv_tenant_state {
     int64_t deep;      // number of the deep run whose result answers below the head; 0: none
     int64_t n_lessons; // corrections and pairs that are in it
     double anchor_kl;  // on anchors, when the last tick looked; nats a token
+    double kl_budget;  // what that may be, as the last tick had it, also one that was gone back from; 0: not known
     int64_t n_ticks;   // that are in it
     int64_t root;      // generation of the last return to an earlier one: ticks that began before it are void
     struct rv_flood flood;

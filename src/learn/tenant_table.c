@@ -170,6 +170,14 @@ void rv_tenant_table_leave(struct rv_tenant_table *table, struct rv_tenant_link 
     pthread_mutex_unlock(&table->lock);
 }
 
+void rv_tenant_table_leave_as_it_was(struct rv_tenant_table *table, struct rv_tenant_link *link)
+{
+    pthread_mutex_lock(&table->lock);
+    if (--link->n_users == 0)
+        put_last(table, link);
+    pthread_mutex_unlock(&table->lock);
+}
+
 void rv_tenant_table_stats(struct rv_tenant_table *table, struct rv_tenant_table_stats *out)
 {
     pthread_mutex_lock(&table->lock);

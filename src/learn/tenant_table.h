@@ -42,6 +42,8 @@ RV_CHECKED ruvllm_status rv_tenant_table_take(struct rv_tenant_table *table, con
                                               struct rv_tenant_link **out, struct ruvllm_error *err);
 /* `n_bytes` is what it takes now. Others may be let go, by this thread. */
 void rv_tenant_table_leave(struct rv_tenant_table *table, struct rv_tenant_link *link, uint64_t n_bytes);
+/* For who has only looked: it takes what it took, and nobody is let go, so this waits for nothing. */
+void rv_tenant_table_leave_as_it_was(struct rv_tenant_table *table, struct rv_tenant_link *link);
 
 struct rv_tenant_table_stats {
     uint64_t n;       // that are here

@@ -16,7 +16,7 @@ struct head {
     uint8_t n_halvings;
     int32_t n_pairs;
     int32_t n_dims;
-    int32_t reserved;
+    float budget; // 0: it was written before budgets were
     int64_t generation;
     double kl_before;
     double kl;
@@ -48,6 +48,7 @@ static struct head head_of(const struct rv_tick_result *result)
     return (struct head){.version = VERSION,
                          .verdict = (uint8_t)result->verdict,
                          .n_halvings = (uint8_t)result->n_halvings,
+                         .budget = (float)result->budget,
                          .kl_before = result->kl_before,
                          .kl = result->kl,
                          .better = result->better,
@@ -78,7 +79,8 @@ ruvllm_status rv_tick_event_write_gate(enum rv_tick_event_decision decision, con
 static bool is_sound(const struct head *h, size_t len, const struct rv_head_adapter *made)
 {
     if (h->version != VERSION || h->decision > RV_TICK_EVENT_PAUSED || h->generation < 0 || h->n_pairs < 0 ||
-        !isfinite(h->kl_before) || !isfinite(h->kl) || !isfinite(h->better) || !isfinite(h->error))
+        !isfinite(h->budget) || !isfinite(h->kl_before) || !isfinite(h->kl) || !isfinite(h->better) ||
+        !isfinite(h->error))
         return false;
     if (h->decision > 0)
         return h->n_pairs == 0 && len == sizeof(*h);
@@ -101,6 +103,7 @@ ruvllm_status rv_tick_event_read(struct rv_tick_event *out, struct rv_head_adapt
                                   .generation = h.generation,
                                   .result = {.verdict = (enum rv_tick_verdict)h.verdict,
                                              .n_halvings = h.n_halvings,
+                                             .budget = (double)h.budget,
                                              .kl_before = h.kl_before,
                                              .kl = h.kl,
                                              .better = h.better,
@@ -142,6 +145,8 @@ ruvllm_status rv_tick_event_apply(struct rv_tenant_learner *learner, struct rv_s
     if (rc)
         return rc;
     rc = rv_tick_event_read(&event, &made, bytes, err);
+    if (!rc && event.decision == 0 && event.result.budget > 0)
+        learner->now.kl_budget = event.result.budget;
     if (!rc && event.decision == 0 && !rv_tenant_learner_can_tick(learner, event.generation))
         rc = rv_tenant_learner_skip(learner, err); // another process was faster: void, then as now
     else if (!rc && event.decision == 0)

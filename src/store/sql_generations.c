@@ -23,7 +23,8 @@ static const char LIST[] =
     "SELECT " COLUMNS " FROM generation WHERE " OF " AND generation < $3 ORDER BY generation DESC LIMIT $4";
 static const char REST[] = "UPDATE generation SET is_active = 0 WHERE " OF " AND is_active = 1";
 static const char ACTIVATE[] = "UPDATE generation SET is_active = 1 WHERE " OF " AND generation = $3";
-static const char PRUNE[] = "DELETE FROM generation WHERE " OF " AND generation <= $3 AND is_active = 0";
+static const char FORGET[] = "UPDATE generation SET hash = '', n_bytes = 0, metrics = '', is_active = 0 WHERE " OF
+                             " AND applied_seq >= $3 AND hash <> ''";
 static const char SWEEP[] =
     "DELETE FROM blob_part WHERE NOT EXISTS (SELECT 1 FROM generation WHERE generation.hash = blob_part.hash)";
 static const char TELL_LITE[] = "UPDATE news SET n = n + 1";
@@ -276,21 +277,21 @@ ruvllm_status rv_sql_generations_activate(struct rv_store_db *db, const char *te
     return rc == RUVLLM_CANCELLED ? RUVLLM_OK : rc;
 }
 
-ruvllm_status rv_sql_generations_prune(struct rv_store_db *db, const char *tenant, const char *model, int64_t to,
-                                       uint64_t *n_deleted, struct ruvllm_error *err)
+ruvllm_status rv_sql_generations_forget(struct rv_store_db *db, const char *tenant, const char *model, int64_t seq,
+                                        struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
+    bool has_any = false;
     ruvllm_status rc = rv_sql_db_begin(db, err);
 
-    *n_deleted = 0;
     if (rc)
         return rc;
-    rc = change(db, PRUNE, tenant, model, to, err);
+    rc = change(db, FORGET, tenant, model, seq, err);
     if (!rc)
-        *n_deleted = (uint64_t)db->n_changed;
-    if (!rc && *n_deleted)
+        has_any = db->n_changed > 0;
+    if (has_any)
         rc = rv_sql_statement_begin(&s, db, SWEEP, "remove content that nobody has", err);
-    if (!rc && *n_deleted)
+    if (!rc && has_any)
         rc = rv_sql_statement_run(&s, err);
     return rv_sql_db_end(db, rc, err);
 }

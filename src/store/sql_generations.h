@@ -24,9 +24,9 @@ RV_CHECKED ruvllm_status rv_sql_generations_list(struct rv_store_db *db, const c
 /* Makes one active in place of the other; 0: none. *found false: there is no such one and nothing changed. */
 RV_CHECKED ruvllm_status rv_sql_generations_activate(struct rv_store_db *db, const char *tenant, const char *model,
                                                      int64_t generation, bool *found, struct ruvllm_error *err);
-/* Removes all up to a number but the active one, and content that no generation has any more. */
-RV_CHECKED ruvllm_status rv_sql_generations_prune(struct rv_store_db *db, const char *tenant, const char *model,
-                                                  int64_t to, uint64_t *n_deleted, struct ruvllm_error *err);
+/* Empties those that have read the event of this number, and removes content that no generation has any more. */
+RV_CHECKED ruvllm_status rv_sql_generations_forget(struct rv_store_db *db, const char *tenant, const char *model,
+                                                   int64_t seq, struct ruvllm_error *err);
 /* The content, `len` bytes into `out`; *found false when a part of it is missing or there is more. */
 RV_CHECKED ruvllm_status rv_sql_generations_content(struct rv_store_db *db, const char *hash, void *out, size_t len,
                                                     bool *found, struct ruvllm_error *err);

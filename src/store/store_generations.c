@@ -113,15 +113,14 @@ ruvllm_status rv_store_generations_activate(struct ruvllm_store *store, const ch
     return rc || found ? rc : none(generation, err);
 }
 
-ruvllm_status rv_store_generations_prune(struct ruvllm_store *store, const char *tenant, const char *model, int64_t to,
-                                         uint64_t *n_deleted, struct ruvllm_error *err)
+ruvllm_status rv_store_generations_forget(struct ruvllm_store *store, const char *tenant, const char *model,
+                                          int64_t seq, struct ruvllm_error *err)
 {
     ruvllm_status rc = check_names(tenant, model, err);
 
-    *n_deleted = 0;
     if (rc)
         return rc;
-    rc = rv_sql_generations_prune(rv_store_lock(store), tenant, model ? model : "", to, n_deleted, err);
+    rc = rv_sql_generations_forget(rv_store_lock(store), tenant, model ? model : "", seq, err);
     rv_store_unlock(store);
     return rc;
 }

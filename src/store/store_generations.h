@@ -28,9 +28,12 @@ RV_CHECKED ruvllm_status rv_store_generations_list(struct ruvllm_store *store, c
 /* From now on this one answers; 0: none, the model as it came. NOT_FOUND, with nothing changed. */
 RV_CHECKED ruvllm_status rv_store_generations_activate(struct ruvllm_store *store, const char *tenant,
                                                        const char *model, int64_t generation, struct ruvllm_error *err);
-/* Removes all up to a number but the active one. */
-RV_CHECKED ruvllm_status rv_store_generations_prune(struct ruvllm_store *store, const char *tenant, const char *model,
-                                                    int64_t to, uint64_t *n_deleted, struct ruvllm_error *err);
+/*
+ * Removes content and metrics of all that have read the event of this number (applied_seq); none of them is active any
+ * more. Their own numbers stay, so that no other one gets them.
+ */
+RV_CHECKED ruvllm_status rv_store_generations_forget(struct ruvllm_store *store, const char *tenant, const char *model,
+                                                     int64_t seq, struct ruvllm_error *err);
 /* Its content, gen->n_bytes at *out, the caller's to rv_free. FORMAT: it is not what its hash says. */
 RV_CHECKED ruvllm_status rv_store_generations_content(struct ruvllm_store *store, const struct rv_store_generation *gen,
                                                       void **out, struct ruvllm_error *err);

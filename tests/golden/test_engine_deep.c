@@ -1,7 +1,8 @@
 /*
  * A deep run inside an engine, from outside: what a tenant corrected, voted on and preferred becomes a generation that
  * answers that tenant alone, below the head, and never meets another's cached keys and values; it is there after a
- * restart and gone after going back, to the bit; and what gains nothing, or forgets too much, changes nothing.
+ * restart and gone after going back, to the bit; and what gains nothing, forgets too much, or was made of what was
+ * undone meanwhile, changes nothing.
  */
 #include "ruvllm_learn_log.h"
 #include "ruvllm_train.h"
@@ -10,6 +11,7 @@
 #include "engine/teacher.h"
 #include "kernels/vec.h"
 #include "store/store_events.h"
+#include "store/store_generations.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -428,6 +430,176 @@ static void texts_are_read_with_what_was_learned_below_the_head(void **state)
     rv_trace_unref(again);
 }
 
+/* ---- what is undone while a run goes on ------------------------------------------------------ */
+
+enum { N_SOME = 8 };
+
+/* What somebody does once, after the first step of a run. */
+struct meddler {
+    const char *tenant;
+    void (*act)(const char *tenant);
+    bool is_done;
+};
+
+static void go_back(const char *tenant)
+{
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+
+    assert_ok(ruvllm_engine_learn_rollback(engine, tenant, 0, &back, err));
+}
+
+static void forget_one(const char *tenant)
+{
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+
+    assert_ok(ruvllm_engine_learn_forget(engine, tenant, 2, &back, err));
+}
+
+static void go_back_elsewhere(const char *tenant)
+{
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    ruvllm_engine *other;
+    ruvllm_store *with;
+
+    assert_ok(ruvllm_store_open(&with, path, NULL, err));
+    other = open_engine(with);
+    assert_ok(ruvllm_engine_learn_rollback(other, tenant, N_SOME - 1, &back, err));
+    ruvllm_engine_close(other);
+    ruvllm_store_close(with);
+}
+
+static void pause_learning(const char *tenant)
+{
+    assert_ok(ruvllm_engine_learn_pause(engine, tenant, true, err));
+}
+
+/* Whatever the run has read is still there. */
+static void vote_and_take_it_back(const char *tenant)
+{
+    struct ruvllm_feedback feedback = {.struct_size = sizeof(feedback), .has_score = true, .score = 1};
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+
+    ruvllm_response_free(ask(tenant, TEXT, &feedback.id));
+    assert_ok(ruvllm_engine_give_feedback(engine, tenant, &feedback, NULL, err));
+    assert_ok(ruvllm_engine_learn_rollback(engine, tenant, N_SOME, &back, err));
+}
+
+static bool meddle(void *user, const struct ruvllm_train_progress *progress)
+{
+    struct meddler *m = user;
+
+    if (progress->step > 0 && !m->is_done) {
+        m->is_done = true;
+        m->act(m->tenant);
+    }
+    return true;
+}
+
+static ruvllm_status train_while(struct meddler *m, struct ruvllm_error *error)
+{
+    struct ruvllm_train_params t = ruvllm_deep_train_params_default();
+    struct ruvllm_deep_params params = ruvllm_deep_params_default();
+    struct ruvllm_deep_report report = {.struct_size = sizeof(report)};
+    ruvllm_status rc;
+
+    t.n_epochs = 1;
+    t.step_size = 3e-3f;
+    t.batch_tokens = 512;
+    t.n_threads = 2;
+    t.on_progress = meddle;
+    t.user = m;
+    params.train = &t;
+    params.max_forgetting = 0.5f;
+    params.is_idle = true; // as a server has it
+    rc = ruvllm_engine_learn_deep(engine, m->tenant, &params, &report, error);
+    assert_true(m->is_done && report.train.was_written == !rc);
+    return rc;
+}
+
+/* Results of the tenant's runs that the store has; the last of them, if it is asked for. */
+static size_t n_kept(const char *tenant, struct rv_store_generation *last)
+{
+    struct rv_store_generation *rows = calloc(4, sizeof(*rows));
+    struct rv_learner *learner;
+    char model[RV_STORE_MODEL_MAX + 1];
+    size_t n, n_full = 0;
+
+    assert_non_null(rows);
+    assert_ok(rv_engine_learn_get(engine, &learner, err));
+    snprintf(model, sizeof(model), "%s.deep", rv_learner_made_with(learner)->model);
+    assert_ok(rv_store_generations_list(store, tenant, model, 0, rows, 4, &n, err));
+    if (last && n > 0)
+        *last = rows[0];
+    for (size_t i = 0; i < n; i++)
+        n_full += rows[i].n_bytes > 0;
+    free(rows);
+    return n_full;
+}
+
+static void what_was_undone_meanwhile_does_not_come_back(void **state)
+{
+    static const struct {
+        struct meddler meddler;
+        const char *told; // NULL: nothing, and the result answers
+    } all[] = {
+        {{.tenant = "ines", .act = go_back}, "undone"},          {{.tenant = "jan", .act = forget_one}, "undone"},
+        {{.tenant = "kim", .act = go_back_elsewhere}, "undone"}, {{.tenant = "lea", .act = pause_learning}, "paused"},
+        {{.tenant = "max", .act = vote_and_take_it_back}, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct meddler m = all[i].meddler;
+        struct ruvllm_error error = {0};
+
+        teach(m.tenant, N_SOME);
+        if (all[i].told)
+            assert_fails(train_while(&m, &error), RUVLLM_CONFLICT, error, all[i].told);
+        else
+            assert_ok(train_while(&m, err));
+        assert_int_equal(n_kept(m.tenant, NULL), all[i].told ? 0 : 1);
+    }
+}
+
+static void what_is_forgotten_leaves_no_weights(void **state)
+{
+    enum { N_OWN = N_SOME + 2 }; // who was taught the same has the same weights, which would stay
+    struct ruvllm_feedback_result back = {.struct_size = sizeof(back)};
+    struct rv_store_generation gen = {0};
+    struct ruvllm_response *as_it_came, *answer;
+    struct ruvllm_error error;
+    void *content;
+
+    (void)state;
+    as_it_came = ask("otto", TEXT, NULL);
+    teach("otto", N_OWN);
+    assert_true(train("otto", 1, 0.5f).train.was_written);
+    assert_int_equal(n_kept("otto", &gen), 1);
+    assert_ok(ruvllm_engine_learn_forget(engine, "otto", N_OWN, &back, err));
+    assert_int_equal(n_kept("otto", NULL), 0);
+    assert_fails(rv_store_generations_content(store, &gen, &content, &error), RUVLLM_FORMAT, error, "damaged");
+    for (int64_t i = 1; i < N_OWN; i++)
+        assert_ok(ruvllm_engine_learn_forget(engine, "otto", i, &back, err));
+    answer = ask("otto", TEXT, NULL);
+    assert_true(same(as_it_came, answer));
+    ruvllm_response_free(answer);
+    close_all();
+    open_all();
+    answer = ask("otto", TEXT, NULL);
+    assert_true(same(as_it_came, answer));
+    ruvllm_response_free(answer);
+    ruvllm_response_free(as_it_came);
+}
+
+static void a_paused_tenant_is_not_trained_for(void **state)
+{
+    struct ruvllm_error error;
+
+    (void)state;
+    assert_ok(ruvllm_engine_learn_pause(engine, "nora", true, err));
+    assert_fails(ruvllm_engine_learn_deep(engine, "nora", NULL, NULL, &error), RUVLLM_CONFLICT, error, "resume");
+}
+
 static void without_a_log_there_is_nothing_to_learn_from(void **state)
 {
     ruvllm_engine *other = open_engine(NULL);
@@ -472,10 +644,13 @@ int main(void)
         cmocka_unit_test(what_forgets_too_much_answers_nobody),
         cmocka_unit_test(what_was_gone_back_from_is_not_learned),
         cmocka_unit_test(texts_are_read_with_what_was_learned_below_the_head),
+        cmocka_unit_test(what_was_undone_meanwhile_does_not_come_back),
+        cmocka_unit_test(a_paused_tenant_is_not_trained_for),
+        cmocka_unit_test(what_is_forgotten_leaves_no_weights),
     };
     enum { N = sizeof(tests) / sizeof(tests[0]) };
 
     test_need_data();
     /* The threads of the others are the same. */
-    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(1, TEST_SANITIZED(N - 4, N)), setup, teardown);
+    return _cmocka_run_group_tests("engine_deep", tests, TEST_WATCHED(1, TEST_SANITIZED(N - 7, N)), setup, teardown);
 }

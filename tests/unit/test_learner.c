@@ -449,6 +449,69 @@ static void a_checkpoint_brings_nothing_back_that_was_forgotten(void **state)
     ruvllm_store_close(store);
 }
 
+/* Somebody who asks while the tenant's lock is held, as it is across the wait for the disk. */
+struct asker {
+    struct rv_learner *learner;
+    pthread_t thread;
+    int64_t generation;
+    uint64_t bits;
+    _Atomic bool is_done;
+};
+
+static void *ask(void *arg)
+{
+    struct asker *a = arg;
+
+    a->bits = learn_fixture_bits(a->learner, "anna", &a->generation);
+    atomic_store(&a->is_done, true);
+    return NULL;
+}
+
+/* Whether there is an answer within so many milliseconds, before the lock is free again. */
+static bool is_answered(struct asker *a, int ms)
+{
+    struct rv_learner_tenant *t;
+    bool is_done = false;
+
+    a->is_done = false;
+    assert_ok(rv_learner_tenant_take(a->learner, "anna", &t, err));
+    assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
+    for (; ms > 0 && !is_done; ms -= 2) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        is_done = atomic_load(&a->is_done);
+    }
+    rv_learner_tenant_leave(a->learner, t);
+    assert_int_equal(pthread_join(a->thread, NULL), 0);
+    return is_done;
+}
+
+static void answers_do_not_wait_for_an_event(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    const struct learn_fixture here = with(store, 0);
+    struct asker asker = {.learner = learn_fixture_open(&here)};
+    struct rv_learner_tenant *t;
+
+    (void)state;
+    assert_false(is_answered(&asker, 40)); // its log was not read yet
+    vote(asker.learner, "anna", 1);
+    vote(asker.learner, "anna", 2);
+    assert_true(is_answered(&asker, 5000));
+    assert_int_equal(asker.generation, 2);
+    assert_true(asker.bits == learn_fixture_bits(asker.learner, "anna", NULL));
+    go_back(asker.learner, "anna", 1);
+    assert_true(is_answered(&asker, 5000));
+    assert_int_equal(asker.generation, 3);
+    assert_true(asker.bits == learn_fixture_bits(asker.learner, "anna", NULL));
+    assert_ok(rv_learner_tenant_take(asker.learner, "anna", &t, err));
+    t->is_lost = true; // something that was acknowledged is in the log alone
+    rv_learner_tenant_leave(asker.learner, t);
+    assert_false(is_answered(&asker, 40));
+    assert_int_equal(asker.generation, 3);
+    rv_learner_free(asker.learner);
+    ruvllm_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_tick_in_doubt_leaves_a_votes_doubt_alone),
         cmocka_unit_test(who_forgets_a_vote_forgets_its_pattern),
         cmocka_unit_test(a_checkpoint_brings_nothing_back_that_was_forgotten),
+        cmocka_unit_test(answers_do_not_wait_for_an_event),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

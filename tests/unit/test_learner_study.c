@@ -1,7 +1,7 @@
 /*
  * The background loop's results on their way to a tenant. The linker puts our way of reading a tenant's log before the
  * learner's: it fails for the thread that hands results over, as when the store is away at that moment. It does the
- * same with ticks, so that one can be turned down.
+ * same with ticks, so that one can be turned down, or held back.
  */
 #include "base/clock.h"
 #include "learn/learner_study.h"
@@ -10,6 +10,7 @@
 #include "support/store_fixture.h"
 #include "support/toy_head.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -74,6 +75,8 @@ ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const ch
 }
 
 static atomic_bool turns_down;
+static atomic_bool holds;   // a tick that is done, and passes, is not handed over yet
+static atomic_bool is_held; // one is there
 
 ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
                                  struct rv_rehearsal_answer *const *answers, size_t n, double mean, int64_t until_us,
@@ -83,6 +86,12 @@ ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
 
     if (atomic_load(&turns_down))
         result->verdict = RV_TICK_REJECTED;
+    if (atomic_load(&holds))
+        result->verdict = RV_TICK_ACCEPTED;
+    while (atomic_load(&holds)) {
+        atomic_store(&is_held, true);
+        (void)sched_yield();
+    }
     return rc;
 }
 
@@ -188,6 +197,33 @@ static void what_is_half_forgotten_is_as_the_log_has_it(void **state)
     ruvllm_store_close(store);
 }
 
+/* Also where no tick is left in what answers. */
+static void the_budget_is_known_after_a_restart(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct rv_learner_result result;
+    struct bed bed, again;
+    int32_t n_used;
+    double budget;
+
+    (void)state;
+    open_bed(&bed, store);
+    assert_true(sum_up(&bed).kl_budget == 0);
+    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
+        vote(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    budget = sum_up(&bed).kl_budget;
+    assert_true(budget > 0);
+    assert_ok(rv_learner_go_back(bed.learner, NULL, 0, &result, err));
+    close_bed(&bed);
+    open_bed(&again, store);
+    assert_true(fabs(sum_up(&again).kl_budget - budget) < 1e-6 * budget); // kept as a float
+    assert_int_equal(sum_up(&again).n_ticks, 0);
+    close_bed(&again);
+    ruvllm_store_close(store);
+}
+
 /* The log has it, but nothing to go back to. */
 static void a_tick_that_was_turned_down_makes_no_generation(void **state)
 {
@@ -232,13 +268,40 @@ static void while_paused_nothing_is_gone_over(void **state)
     close_bed(&bed);
 }
 
+/* It was under way when learning was paused. What it was to go over is not lost. */
+static void while_paused_no_tick_lands(void **state)
+{
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, NULL);
+    atomic_store(&is_held, false);
+    atomic_store(&holds, true);
+    vote(&bed, RV_BACKGROUND_EVERY);
+    for (int64_t until = rv_clock_us() + LONG_US; !atomic_load(&is_held) && rv_clock_us() < until;)
+        (void)sched_yield();
+    assert_true(atomic_load(&is_held));
+    assert_ok(rv_learner_pause(bed.learner, NULL, true, err));
+    atomic_store(&holds, false);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err)); // until it is handed over
+    assert_int_equal(sum_up(&bed).n_ticks, 0);
+    assert_int_equal(sum_up(&bed).generation, RV_BACKGROUND_EVERY);
+    assert_ok(rv_learner_pause(bed.learner, NULL, false, err));
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_true(n_used > 0);
+    close_bed(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
+        cmocka_unit_test(the_budget_is_known_after_a_restart),
         cmocka_unit_test(while_paused_nothing_is_gone_over),
+        cmocka_unit_test(while_paused_no_tick_lands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,31 +122,45 @@ static void lists_go_back_from_the_newest(void **state)
     ruvllm_store_close(store);
 }
 
-static void old_ones_go_and_content_stays_while_somebody_has_it(void **state)
+static int64_t add_read_to(ruvllm_store *store, const char *content, int64_t seq)
+{
+    struct rv_store_generation gen = generation("acme", "m", true);
+
+    gen.applied_seq = seq;
+    assert_ok(rv_store_generations_add(store, &gen, content, strlen(content), err));
+    return gen.generation;
+}
+
+static void what_read_an_event_goes_and_content_stays_while_somebody_has_it(void **state)
 {
     ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_error failure = {0};
     struct rv_store_generation gone, kept;
-    uint64_t n;
     void *content;
 
     (void)state;
-    add(store, "acme", "shared", false);
-    add(store, "acme", "alone", false);
-    add(store, "acme", "active", true);
-    add(store, "acme", "newest", false);
+    add_read_to(store, "before", 6);
+    add_read_to(store, "shared", 7);
+    add_read_to(store, "alone", 8);
     add(store, "other", "shared", false);
-    assert_ok(rv_store_generations_get(store, "acme", "m", 2, &gone, err));
-    assert_ok(rv_store_generations_prune(store, "acme", "m", 3, &n, err));
-    assert_int_equal(n, 2);
-    assert_int_equal(active(store, "acme"), 3);
+    assert_ok(rv_store_generations_get(store, "acme", "m", 3, &gone, err));
+    assert_ok(rv_store_generations_forget(store, "acme", "m", 7, err));
+    assert_int_equal(active(store, "acme"), 0);
     assert_fails(rv_store_generations_content(store, &gone, &content, &failure), RUVLLM_FORMAT, failure, "damaged");
     assert_null(content);
+    for (int64_t i = 2; i <= 3; i++) {
+        assert_ok(rv_store_generations_get(store, "acme", "m", i, &gone, err));
+        assert_true(gone.n_bytes == 0 && gone.hash[0] == '\0' && gone.metrics[0] == '\0');
+    }
+    assert_ok(rv_store_generations_get(store, "acme", "m", 1, &kept, err));
+    assert_ok(rv_store_generations_content(store, &kept, &content, err));
+    assert_memory_equal(content, "before", 6);
+    rv_free(content);
     assert_ok(rv_store_generations_get(store, "other", "m", 1, &kept, err));
     assert_ok(rv_store_generations_content(store, &kept, &content, err));
     assert_memory_equal(content, "shared", 6);
     rv_free(content);
-    assert_int_equal(add(store, "acme", "x", false), 5);
+    assert_int_equal(add_read_to(store, "x", 9), 4); // no number is given twice
     ruvllm_store_close(store);
 }
 
@@ -234,7 +248,7 @@ int main(void)
         cmocka_unit_test(a_generation_comes_back_with_its_content),
         cmocka_unit_test(one_of_a_tenant_and_model_is_active),
         cmocka_unit_test(lists_go_back_from_the_newest),
-        cmocka_unit_test(old_ones_go_and_content_stays_while_somebody_has_it),
+        cmocka_unit_test(what_read_an_event_goes_and_content_stays_while_somebody_has_it),
         cmocka_unit_test(content_that_was_changed_is_refused),
         cmocka_unit_test(wrong_generations_are_refused),
         cmocka_unit_test(a_listener_hears_of_what_others_did),

@@ -196,6 +196,25 @@ static void threads_come_and_go(void **state)
     rv_tenant_table_free(house.table);
 }
 
+static void who_only_looks_lets_nobody_go(void **state)
+{
+    struct rv_tenant_table_stats stats;
+    struct house house;
+    struct guest *anna;
+
+    (void)state;
+    open_house(&house, 100);
+    anna = take(&house, "anna");
+    leave(&house, take(&house, "anna"), 150); // stays, because it is used
+    rv_tenant_table_leave_as_it_was(house.table, &anna->link);
+    assert_string_equal(house.gone, "");
+    rv_tenant_table_stats(house.table, &stats);
+    assert_int_equal(stats.n_bytes, 150);
+    visit(&house, "bert", 10);
+    assert_string_equal(house.gone, "anna ");
+    rv_tenant_table_free(house.table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +223,7 @@ int main(void)
         cmocka_unit_test(who_is_used_or_cannot_come_back_stays),
         cmocka_unit_test(one_that_cannot_be_made_is_a_failure_and_leaves_nothing),
         cmocka_unit_test(threads_come_and_go),
+        cmocka_unit_test(who_only_looks_lets_nobody_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
