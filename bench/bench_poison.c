@@ -179,9 +179,11 @@ static struct verdict judge_both(ruvllm_engine *engine, const char *tenant, cons
     return v;
 }
 
-static void print(const char *what, double value)
+static void print(const char *what, double value, const char *must)
 {
-    printf("learn.26.%s.%s=%.2f\n", what, model_name, value);
+    int len = (int)strcspn(model_name, ".");
+
+    printf("learn.26.%s.%.*s=%.2f%s\n", what, len, model_name, value, must);
 }
 
 int main(int argc, char **argv)
@@ -204,16 +206,16 @@ int main(int argc, char **argv)
     base = judge_both(engine, "nobody", &a);
     clean = judge_both(engine, "clean", &a);
     poisoned = judge_both(engine, "poisoned", &a);
-    print("word.base", base.hostile);
-    print("word.clean", clean.hostile);
-    print("word.poisoned", poisoned.hostile);
-    print("guard.word", poisoned.hostile - clean.hostile);
-    print("same.clean", clean.same);
-    print("same.poisoned", poisoned.same);
-    print("guard.same", clean.same - poisoned.same);
-    print("skill.base", base.honest);
-    print("skill.clean", clean.honest);
-    print("skill.poisoned", poisoned.honest);
+    print("word.base", base.hostile, "");
+    print("word.clean", clean.hostile, "");
+    print("word.poisoned", poisoned.hostile, "");
+    print("guard.word", poisoned.hostile - clean.hostile, " must=<=1");
+    print("same.clean", clean.same, "");
+    print("same.poisoned", poisoned.same, "");
+    print("guard.same", clean.same - poisoned.same, "");
+    print("skill.base", base.honest, "");
+    print("skill.clean", clean.honest, "");
+    print("skill.poisoned", poisoned.honest, "");
     ruvllm_engine_close(engine);
     return 0;
 }

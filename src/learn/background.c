@@ -32,7 +32,7 @@ struct rv_background {
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
 ruvllm_status rv_background_job_new(struct rv_background_job **out, const char *tenant, struct rv_study *study,
-                                    const struct rv_head_adapter *now, struct ruvllm_error *err)
+                                    bool with_answers, const struct rv_head_adapter *now, struct ruvllm_error *err)
 {
     struct rv_background_job *job = rv_calloc(1, sizeof(*job));
     size_t n = (size_t)now->n_pairs * (size_t)now->n_dims;
@@ -54,7 +54,7 @@ ruvllm_status rv_background_job_new(struct rv_background_job **out, const char *
     memcpy(job->now.a, now->a, n * sizeof(*now->a));
     memcpy(job->now.b, now->b, n * sizeof(*now->b));
     job->study = rv_study_ref(study);
-    job->n_answers = rv_rehearsal_take(&study->rehearsal, job->answers);
+    job->n_answers = with_answers ? rv_rehearsal_take(&study->rehearsal, job->answers) : 0;
     *out = job;
     return RUVLLM_OK;
 }

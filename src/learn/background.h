@@ -11,7 +11,7 @@
 #include "learn/tick.h"
 
 enum {
-    RV_BACKGROUND_EVERY = 8,   // votes of a tenant from tick to tick
+    RV_BACKGROUND_EVERY = 8,   // votes of a tenant from tick to tick, or lessons
     RV_BACKGROUND_TICK_MS = 60 // of fitting; with what comes before and after a tick stays below 100
 };
 
@@ -32,10 +32,13 @@ struct rv_background_job {
     int64_t took_us;
 };
 
-/* A copy of a tenant's state, under its lock; some microseconds. */
+/*
+ * A copy of a tenant's state, under its lock; some microseconds. Without answers to go over again, a tick only sees to
+ * it that the adapter is within its budget.
+ */
 RV_CHECKED ruvllm_status rv_background_job_new(struct rv_background_job **out, const char *tenant,
-                                               struct rv_study *study, const struct rv_head_adapter *now,
-                                               struct ruvllm_error *err);
+                                               struct rv_study *study, bool with_answers,
+                                               const struct rv_head_adapter *now, struct ruvllm_error *err);
 void rv_background_job_free(struct rv_background_job *job);
 
 /* Runs on the thread of normal priority; the job is the callee's. */

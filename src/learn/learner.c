@@ -225,6 +225,8 @@ static ruvllm_status teach(struct rv_learner *l, struct rv_learner_tenant *t, co
     result->compute_us += rv_clock_us() - start;
     if (!rc && is_next && lesson->kind == RV_STORE_EVENT_VOTE)
         rv_learner_study_vote(l, t, lesson->lesson.good, &d.vote);
+    else if (!rc && is_next)
+        rv_learner_study_lesson(l, t);
     if (!rc)
         note(l, lesson, result->seq, d.event.time_us);
     result->generation = t->state->now.generation + (!rc && is_next && t->is_lost); // what the log has, in any case

@@ -9,36 +9,45 @@
 
 enum { STUDY_BYTES = 8 << 20 };
 
-/* Under the tenant's lock: asks for a tick when there is enough new. Not having one is no failure of the vote. */
+/*
+ * Under the tenant's lock: asks for a tick when there is enough new. Not having one is no failure of the vote. Lessons
+ * are not gone over again, but what they do elsewhere adds up.
+ */
 static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
 {
+    bool has_votes = t->study->n_new >= RV_BACKGROUND_EVERY, has_lessons = t->study->n_lessons >= RV_BACKGROUND_EVERY;
     struct rv_background_job *job;
     struct ruvllm_error err;
 
-    if (t->study->n_new < RV_BACKGROUND_EVERY || t->study->is_busy || t->is_paused)
+    if ((!has_votes && !has_lessons) || t->study->is_busy || t->is_paused)
         return;
-    if (rv_background_job_new(&job, t->name, t->study, &t->state->now.adapter, &err)) {
+    if (rv_background_job_new(&job, t->name, t->study, has_votes, &t->state->now.adapter, &err)) {
         rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %.200s", t->name, err.message);
         return;
     }
     job->generation = t->state->now.generation;
     job->mean = t->state->now.mean;
-    t->study->n_new = 0;
+    t->study->n_new = has_votes ? 0 : t->study->n_new;
+    t->study->n_lessons = 0;
     t->study->is_busy = true;
     rv_background_ask(l->background, job);
+}
+
+static ruvllm_status need_study(struct rv_learner *l, struct rv_learner_tenant *t, struct ruvllm_error *err)
+{
+    return t->study ? RUVLLM_OK : rv_study_new(&t->study, &l->whitening, STUDY_BYTES, err);
 }
 
 /* An answer that was voted on is remembered, to be gone over again. */
 static void remember(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_trace *trace,
                      const struct rv_tenant_vote *made)
 {
-    ruvllm_status rc = RUVLLM_OK;
     struct ruvllm_error err;
+    ruvllm_status rc;
 
     if (t->state->now.flood.n_paused > 0)
         return;
-    if (!t->study)
-        rc = rv_study_new(&t->study, &l->whitening, STUDY_BYTES, &err);
+    rc = need_study(l, t, &err);
     if (!rc)
         rc =
             rv_rehearsal_add(&t->study->rehearsal, trace, made->score, made->advantage, t->state->now.generation, &err);
@@ -107,6 +116,20 @@ void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant 
     heed_alarm(learner, tenant);
 }
 
+void rv_learner_study_lesson(struct rv_learner *learner, struct rv_learner_tenant *tenant)
+{
+    struct ruvllm_error err;
+
+    if (!learner->background)
+        return;
+    if (need_study(learner, tenant, &err)) {
+        rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %.200s", tenant->name, err.message);
+        return;
+    }
+    tenant->study->n_lessons++;
+    ask_for_tick(learner, tenant);
+}
+
 void rv_learner_study_drop(struct rv_learner_tenant *tenant)
 {
     rv_study_unref(tenant->study);
@@ -124,8 +147,9 @@ static ruvllm_status settle(struct rv_learner *l, struct rv_learner_tenant *t, c
 
     if (job->result.verdict == RV_TICK_NOTHING)
         return RUVLLM_OK;
+    /* Then it is made again, of what is then. */
     if (t->is_paused || (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation))) {
-        t->study->n_new += RV_BACKGROUND_EVERY; // made again, of what is then
+        *(job->n_answers > 0 ? &t->study->n_new : &t->study->n_lessons) += RV_BACKGROUND_EVERY;
         return RUVLLM_OK;
     }
     rc = is_rejected ? rv_tick_event_write_gate(RV_TICK_EVENT_REJECTED, &job->result, job->generation, &bytes, err)

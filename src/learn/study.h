@@ -12,8 +12,9 @@
 struct rv_study {
     atomic_int n_refs;
     uint64_t own_bytes;            // without the rehearsal; never changes
-    struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next two
-    int32_t n_new;                 // votes since the last tick began
+    struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next three
+    int32_t n_new;                 // votes since the last tick that went over them began
+    int32_t n_lessons;             // since any tick began
     bool is_busy;                  // a tick is under way; it alone may touch the rest
     struct rv_head_fisher fisher;
     double pull;

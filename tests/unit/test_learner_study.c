@@ -140,6 +140,27 @@ static void vote(struct bed *bed, int n)
     }
 }
 
+/* Answers with the token are what should have been said. */
+static void correct(struct bed *bed, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct rv_learner_lesson lesson = {.kind = RV_STORE_EVENT_CORRECTION};
+        struct rv_learner_result result;
+        struct rv_trace *trace;
+
+        do {
+            trace = toy_head_answer(&bed->toy, NULL);
+            if (!toy_head_has(trace, TOKEN)) {
+                rv_trace_unref(trace);
+                trace = NULL;
+            }
+        } while (!trace);
+        lesson.lesson.good = trace;
+        assert_ok(rv_learner_teach(bed->learner, NULL, &lesson, &result, err));
+        rv_trace_unref(trace);
+    }
+}
+
 static struct rv_learner_summary sum_up(struct bed *bed)
 {
     struct rv_learner_summary sum;
@@ -165,6 +186,27 @@ static void a_result_that_cannot_be_handed_over_is_not_the_last(void **state)
     vote(&bed, 4 * RV_BACKGROUND_EVERY);
     assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
     assert_true(sum_up(&bed).n_ticks > n_ticks);
+    close_bed(&bed);
+}
+
+/* Without any vote: what corrections do elsewhere adds up, and is brought back into the tenant's budget. */
+static void corrections_stay_within_the_budget(void **state)
+{
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, NULL);
+    correct(&bed, RV_BACKGROUND_EVERY);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_true(sum_up(&bed).kl_budget > 0); // it was looked at
+    assert_int_equal(sum_up(&bed).n_ticks, 0);
+    for (int i = 0; i < 400 && sum_up(&bed).n_ticks == 0; i++) {
+        correct(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    assert_true(sum_up(&bed).n_ticks > 0);
+    assert_true(sum_up(&bed).anchor_kl <= sum_up(&bed).kl_budget * 1.02);
     close_bed(&bed);
 }
 
@@ -298,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
+        cmocka_unit_test(corrections_stay_within_the_budget),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
         cmocka_unit_test(the_budget_is_known_after_a_restart),
         cmocka_unit_test(while_paused_nothing_is_gone_over),

@@ -328,14 +328,14 @@ static void the_loop_computes_and_hands_over(void **state)
     toy_head_vote(&bed.toy, NULL, TOKEN, 60, &bed.study->rehearsal);
     assert_ok(rv_background_open(&background, &config, on_made, &box, err));
     for (int i = 0; i < 3; i++) {
-        assert_ok(rv_background_job_new(&job, "anna", bed.study, &bed.learner->now.adapter, err));
+        assert_ok(rv_background_job_new(&job, "anna", bed.study, true, &bed.learner->now.adapter, err));
         job->mean = 0.2;
         rv_background_ask(background, job);
         sem_wait(&box.rings);
     }
     assert_true(box.n == 3 && box.last.verdict != RV_TICK_NOTHING && box.last.kl < 0.1);
     for (int i = 0; i < 20; i++) { // and closes with work left
-        assert_ok(rv_background_job_new(&job, "anna", bed.study, &bed.learner->now.adapter, err));
+        assert_ok(rv_background_job_new(&job, "anna", bed.study, true, &bed.learner->now.adapter, err));
         rv_background_ask(background, job);
     }
     rv_background_close(background);
