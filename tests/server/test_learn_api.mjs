@@ -307,7 +307,9 @@ describe("without a store", () => {
     it("chats and responses take votes too, each model for itself", async () => {
         const chat = await memory.client().chat.completions.create({ model: "chat", messages: [{ role: "user", content: "Hello" }], max_tokens: 8 });
         assert.equal(chat.learned_generation, 0);
-        assert.equal((await memory.client().post("/feedback", { body: { response_id: chat.id, score: 0 } })).generation, 1);
+        const give = () => memory.client().post("/feedback", { body: { response_id: chat.id, score: 0 } });
+        const first = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 60000); // it was loaded just now
+        assert.equal(first.generation, 1);
         const response = await memory.client().responses.create({ model: "chat", input: "Hello", max_output_tokens: 8 });
         assert.equal(response.learned_generation, 1);
         assert.match(response.id, /^resp_/);
@@ -416,7 +418,7 @@ describe("a model that was never asked to learn before", () => {
         const started = Date.now();
         assert.deepEqual(await early.stop(), { code: 0, signal: null });
         assert.ok(!/learns from now on/.test(early.said.err));
-        assert.ok(Date.now() - started < 3000, `it took ${Date.now() - started} ms`);
+        assert.ok(Date.now() - started < 5000, `it took ${Date.now() - started} ms`);
     });
 
     it("is answered by without a place on the disk for what it measures, and learns once there is one", { skip: hasDisk ? false : "a small disk cannot be mounted here" },
