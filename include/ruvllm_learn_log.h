@@ -65,7 +65,7 @@ RUVLLM_API ruvllm_status ruvllm_engine_learn_pause(ruvllm_engine *engine, const 
                                                    struct ruvllm_error *err);
 
 /*
- * Removes what an event of feedback said and did. From now on the tenant's answers are as if it had never been given;
+ * Removes what an event of feedback said and did. From now on the tenant's answers are what the rest of the log gives;
  * what was computed from it since (background ticks and training runs after it, with their weights) goes too, in the
  * store as well. Generations keep their numbers. RUVLLM_NOT_FOUND; RUVLLM_INVALID for an event that is no feedback;
  * RUVLLM_UNSUPPORTED without a store.
