@@ -50,7 +50,8 @@ RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
  * Makes an engine learn from now on; once. `params` may be NULL. The model first writes some three thousand tokens of
  * its own, from which is measured where it usually is: seconds to minutes, unless the store has them already. Requests
  * are answered meanwhile, and can be judged afterwards; until then feedback is RUVLLM_BUSY. Given up on request is
- * RUVLLM_CANCELLED; after that, and after a failure, the engine does not learn, and may be asked again.
+ * RUVLLM_CANCELLED; after that, and after a failure, the engine does not learn, and may be asked again (answers leave
+ * traces meanwhile). The engine must not be closed before it returns.
  * RUVLLM_UNSUPPORTED for a model that does not run in the engine's own graph on the CPU.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_learn_params *params,
@@ -64,7 +65,7 @@ struct ruvllm_feedback_result {
     double kl;          // how far the answer itself was moved, in nats a token
     int64_t compute_us;
     int64_t commit_us; // of waiting for the disk
-    int64_t read_us;   // of having the model read texts that it did not write, beside what it serves
+    int64_t read_us;   // of having the model read texts, also an old answer again, beside what it serves
 };
 
 /* What somebody has to say about an answer: a score, or a correction, or a pair. Texts are UTF-8 and may be NULL. */
@@ -84,7 +85,8 @@ struct ruvllm_feedback {
  * direction, as for a pair. RUVLLM_NOT_FOUND: there is no such answer, or it is too old. RUVLLM_TOO_LARGE: the question
  * was longer than is kept, or the text does not fit the context with it. RUVLLM_NO_SPACE: the disk is full, nothing was
  * learned. RUVLLM_IO: the store is away, and what the tenant has learned is not in memory; the same given again, when
- * it is back, counts once. RUVLLM_UNSUPPORTED: a text for an answer that was made with adapters by name.
+ * it is back, counts once. RUVLLM_UNSUPPORTED: a text for an answer that was made with adapters by name. RUVLLM_BUSY:
+ * learning is being prepared, or there is no room to read the text beside what runs.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, const char *tenant,
                                                      const struct ruvllm_feedback *feedback,
@@ -92,6 +94,7 @@ RUVLLM_API ruvllm_status ruvllm_engine_give_feedback(ruvllm_engine *engine, cons
 /*
  * A score from 0 (bad) to 1 (good) for an answer of this tenant: `id` is what ruvllm_engine_submit gave.
  * RUVLLM_NOT_FOUND: there is no such answer, or it is too old. RUVLLM_NO_SPACE: the disk is full, nothing was learned.
+ * RUVLLM_BUSY: learning is being prepared, or there is no room to read an old answer again beside what runs.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_feedback(ruvllm_engine *engine, const char *tenant, uint64_t id, double score,
                                                 struct ruvllm_feedback_result *result, struct ruvllm_error *err);

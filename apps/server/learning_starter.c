@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { FIRST_WAIT_S = 5, LONGEST_WAIT_S = 60 };
+enum { FIRST_WAIT_S = 5, LONGEST_WAIT_S = 60, STALLED_S = 600, MAX_WAITING = 4 };
 
 /* A model that prepares; guarded by the lock, but for the stage. */
 struct entry {
@@ -26,6 +26,9 @@ struct rv_learning_starter {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     _Atomic bool is_closing; // changed under the lock
+    int32_t n_waiting;       // for a stage to come; guarded by lock
+    float done;              // the thread's: of what it prepares, and since when it is as much
+    int64_t done_us;
     struct entry entries[RV_MODEL_SET_MAX];
 };
 
@@ -47,12 +50,23 @@ static bool not_now(void *user, float fraction)
     return false;
 }
 
+/* Until others need the model's memory, or its engine has so much to do that another model may rather come. */
 static bool goes_on(void *user, float fraction)
 {
     struct rv_learning_starter *s = user;
 
-    (void)fraction;
-    return !atomic_load(&s->is_closing);
+    if (fraction > s->done) {
+        s->done = fraction;
+        s->done_us = rv_clock_us();
+    }
+    return !atomic_load(&s->is_closing) && !rv_model_set_was_short(s->models) &&
+           rv_clock_us() - s->done_us < (int64_t)STALLED_S * 1000000;
+}
+
+/* Nothing would come of another try. */
+static bool is_final(ruvllm_status rc)
+{
+    return rc == RUVLLM_UNSUPPORTED || rc == RUVLLM_INVALID || rc == RUVLLM_TOO_LARGE;
 }
 
 static ruvllm_status begin(struct rv_learning_starter *s, size_t i_model, ruvllm_engine *engine,
@@ -64,13 +78,13 @@ static ruvllm_status begin(struct rv_learning_starter *s, size_t i_model, ruvllm
     params.on_progress = on_progress;
     params.progress_user = s;
     rc = ruvllm_engine_learn(engine, &params, err);
+    atomic_store(&s->entries[i_model].stage, rc == RUVLLM_OK ? RV_LEARNING_ON
+                                             : is_final(rc)  ? RV_LEARNING_OFF
+                                                             : RV_LEARNING_PREPARING);
     if (!rc)
         say(s, "info", i_model, "learns from now on", "");
-    if (rc == RUVLLM_UNSUPPORTED)
+    if (is_final(rc))
         say(s, "warn", i_model, "is served without learning", err->message);
-    atomic_store(&s->entries[i_model].stage, rc == RUVLLM_OK            ? RV_LEARNING_ON
-                                             : rc == RUVLLM_UNSUPPORTED ? RV_LEARNING_OFF
-                                                                        : RV_LEARNING_PREPARING);
     return rc;
 }
 
@@ -79,7 +93,7 @@ void rv_learning_starter_try(struct rv_learning_starter *starter, size_t i_model
     struct ruvllm_error err = {0};
     ruvllm_status rc = begin(starter, i_model, engine, not_now, &err);
 
-    if (rc && rc != RUVLLM_UNSUPPORTED && rc != RUVLLM_CANCELLED)
+    if (rc && !is_final(rc) && rc != RUVLLM_CANCELLED)
         say(starter, "warn", i_model, "cannot begin to learn yet", err.message);
 }
 
@@ -87,10 +101,8 @@ void rv_learning_starter_go_on(struct rv_learning_starter *starter, size_t i_mod
 {
     struct entry *entry = &starter->entries[i_model];
 
-    if (atomic_load(&entry->stage) != RV_LEARNING_PREPARING)
-        return;
     pthread_mutex_lock(&starter->lock);
-    entry->is_wanted = true;
+    entry->is_wanted = atomic_load(&entry->stage) == RV_LEARNING_PREPARING;
     entry->wait_s = FIRST_WAIT_S;
     entry->next_us = 0;
     pthread_cond_broadcast(&starter->changed);
@@ -121,36 +133,51 @@ enum rv_learning_stage rv_learning_starter_await(struct rv_learning_starter *sta
     int64_t until = rv_clock_us() + (int64_t)wait_ms * 1000;
 
     pthread_mutex_lock(&starter->lock);
+    starter->n_waiting++;
     while (rv_learning_starter_stage(starter, i_model) == RV_LEARNING_PREPARING && rv_clock_us() < until &&
-           !atomic_load(&starter->is_closing))
+           starter->n_waiting <= MAX_WAITING && !atomic_load(&starter->is_closing))
         wait_until(starter, until);
+    starter->n_waiting--;
     pthread_mutex_unlock(&starter->lock);
     return rv_learning_starter_stage(starter, i_model);
 }
 
 /* ---- the thread: under the lock unless said otherwise --------------------------------------------------- */
 
+/* With a lease of the engine: what the stage is nobody else changes. */
+static ruvllm_status work(struct rv_learning_starter *s, size_t i_model, ruvllm_engine *engine)
+{
+    struct ruvllm_error err = {0};
+    ruvllm_status rc;
+
+    if (rv_learning_starter_stage(s, i_model) != RV_LEARNING_PREPARING) // it was unloaded, and loaded again
+        return RUVLLM_OK;
+    say(s, "info", i_model, "prepares to learn, beside its answers", "");
+    s->done = 0;
+    s->done_us = rv_clock_us();
+    rc = begin(s, i_model, engine, goes_on, &err);
+    if (rc && !is_final(rc) && !atomic_load(&s->is_closing))
+        say(s, "warn", i_model, "cannot begin to learn yet, which is tried again", err.message);
+    return rc;
+}
+
 /* Unlocks while it works. A model that was unloaded comes again when it is loaded. */
 static void prepare(struct rv_learning_starter *s, size_t i_model)
 {
     struct entry *entry = &s->entries[i_model];
-    struct ruvllm_error err = {0};
+    ruvllm_status rc = RUVLLM_OK;
     ruvllm_engine *engine;
-    ruvllm_status rc = RUVLLM_CANCELLED;
 
     entry->is_wanted = false;
     pthread_mutex_unlock(&s->lock);
     engine = rv_model_set_peek(s->models, i_model);
     if (engine) {
-        say(s, "info", i_model, "prepares to learn, beside its answers", "");
-        rc = begin(s, i_model, engine, goes_on, &err);
-        rv_model_set_release(s->models, i_model, true);
+        rc = work(s, i_model, engine);
+        rv_model_set_release(s->models, i_model, rc == RUVLLM_OK);
     }
-    if (rc && rc != RUVLLM_UNSUPPORTED && rc != RUVLLM_CANCELLED)
-        say(s, "warn", i_model, "cannot begin to learn yet, which is tried again", err.message);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->changed);
-    if (!rc || rc == RUVLLM_UNSUPPORTED || rc == RUVLLM_CANCELLED || entry->is_wanted)
+    if (!rc || is_final(rc) || entry->is_wanted)
         return;
     entry->is_wanted = true;
     entry->next_us = rv_clock_us() + (int64_t)entry->wait_s * 1000000;
@@ -222,7 +249,7 @@ ruvllm_status rv_learning_starter_open(struct rv_learning_starter **out, struct 
     return RUVLLM_OK;
 }
 
-void rv_learning_starter_close(struct rv_learning_starter *starter)
+void rv_learning_starter_stop(struct rv_learning_starter *starter)
 {
     if (!starter)
         return;
@@ -230,6 +257,13 @@ void rv_learning_starter_close(struct rv_learning_starter *starter)
     atomic_store(&starter->is_closing, true);
     pthread_cond_broadcast(&starter->changed);
     pthread_mutex_unlock(&starter->lock);
+}
+
+void rv_learning_starter_close(struct rv_learning_starter *starter)
+{
+    if (!starter)
+        return;
+    rv_learning_starter_stop(starter);
     pthread_join(starter->thread, NULL);
     pthread_cond_destroy(&starter->changed);
     pthread_mutex_destroy(&starter->lock);

@@ -23,7 +23,9 @@ enum rv_learning_stage {
 RV_CHECKED ruvllm_status rv_learning_starter_open(struct rv_learning_starter **out, struct rv_model_set *models,
                                                   const struct ruvllm_learn_params *params, struct rv_access_log *log,
                                                   struct ruvllm_error *err);
-/* Waits for a model that prepares, which then gives up soon. Accepts NULL. */
+/* Who prepares gives up soon, and nobody waits any more: for a server that ends. Accepts NULL. */
+void rv_learning_starter_stop(struct rv_learning_starter *starter);
+/* The same, and ends. Accepts NULL. */
 void rv_learning_starter_close(struct rv_learning_starter *starter);
 
 /* An engine was opened that nobody can take yet: begins with what is known. */
@@ -31,7 +33,7 @@ void rv_learning_starter_try(struct rv_learning_starter *starter, size_t i_model
 /* Now it can be taken: goes on with what is not known yet. */
 void rv_learning_starter_go_on(struct rv_learning_starter *starter, size_t i_model);
 enum rv_learning_stage rv_learning_starter_stage(const struct rv_learning_starter *starter, size_t i_model);
-/* The same after waiting for the end of its preparations, up to `wait_ms`. */
+/* The same after waiting for the end of its preparations, up to `wait_ms`; unless many wait already. */
 enum rv_learning_stage rv_learning_starter_await(struct rv_learning_starter *starter, size_t i_model, int32_t wait_ms);
 
 #endif

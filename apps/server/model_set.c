@@ -52,6 +52,7 @@ struct rv_model_set {
     struct rv_model_set_waiter *waiters; // guarded by lock
     int32_t n_waiters;                   // guarded by lock
     bool is_closing;                     // guarded by lock
+    bool was_short;                      // guarded by lock
 };
 
 /* ---- the loader: under the lock unless said otherwise ------------------------------------------ */
@@ -121,6 +122,7 @@ static ruvllm_status make_room(struct rv_model_set *set, uint64_t bytes, struct 
     while (budget && bytes_loaded(set) + bytes > budget) {
         struct entry *victim = least_used(set);
 
+        set->was_short |= !victim;
         if (!victim)
             return rv_fail(err, RUVLLM_BUSY, "models in use take all of the memory budget of %llu MiB; try again later",
                            (unsigned long long)(budget >> 20));
@@ -313,6 +315,17 @@ void rv_model_set_want(struct rv_model_set *set, size_t i_model)
         set->entries[i_model].is_wanted = true;
     pthread_cond_signal(&set->changed);
     pthread_mutex_unlock(&set->lock);
+}
+
+bool rv_model_set_was_short(struct rv_model_set *set)
+{
+    bool was_short;
+
+    pthread_mutex_lock(&set->lock);
+    was_short = set->was_short;
+    set->was_short = false;
+    pthread_mutex_unlock(&set->lock);
+    return was_short;
 }
 
 bool rv_model_set_is_ready(struct rv_model_set *set)

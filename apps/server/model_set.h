@@ -72,6 +72,8 @@ int64_t rv_model_set_created(const struct rv_model_set *set, size_t i_model); //
 int32_t rv_model_set_find(const struct rv_model_set *set, const char *name);
 /* Starts loading without waiting for it. */
 void rv_model_set_want(struct rv_model_set *set, size_t i_model);
+/* True, once, after a model found no room because others are in use. */
+bool rv_model_set_was_short(struct rv_model_set *set);
 /* False while the default model is loading, or was never loaded. */
 bool rv_model_set_is_ready(struct rv_model_set *set);
 

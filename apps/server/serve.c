@@ -437,6 +437,7 @@ static void close_all(struct running *r)
     stop_signals(r);
     if (s->models)
         rv_model_set_stop(s->models);
+    rv_learning_starter_stop(s->starter);
     rv_worker_pool_close(s->quick);
     rv_worker_pool_close(s->slow);
     rv_worker_pool_close(s->voters);

@@ -67,11 +67,19 @@ static ruvllm_status collect(struct ruvllm_engine *e, const struct rv_scribe_tas
     return RUVLLM_OK;
 }
 
-/* As many as there is room for, up to AT_ONCE: *n_done more are written. */
+/* Half of the places are left to others. */
+static int32_t at_once(const struct ruvllm_engine *e)
+{
+    size_t n = e->n_slots / 2;
+
+    return n < 1 ? 1 : n < AT_ONCE ? (int32_t)n : AT_ONCE;
+}
+
+/* As many as there is room for, up to at_once: *n_done more are written. */
 static ruvllm_status write_some(struct ruvllm_engine *e, const struct rv_scribe_task *task, int32_t *n_done,
                                 struct ruvllm_error *err)
 {
-    int32_t n_wanted = task->n_texts - *n_done < AT_ONCE ? task->n_texts - *n_done : AT_ONCE, n = 0, n_read = 0;
+    int32_t n_wanted = task->n_texts - *n_done < at_once(e) ? task->n_texts - *n_done : at_once(e), n = 0, n_read = 0;
     uint64_t ids[AT_ONCE];
     ruvllm_status rc = RUVLLM_OK;
 

@@ -22,6 +22,12 @@ static ruvllm_status get(const struct rv_deep_shelf_place *place, int64_t number
     return rv_store_generations_get(place->store, place->tenant, model, number, out, err);
 }
 
+/* Its content was forgotten; the number stays taken. */
+static bool is_empty(const struct rv_store_generation *gen)
+{
+    return gen->hash[0] == '\0';
+}
+
 ruvllm_status rv_deep_shelf_content(const struct rv_deep_shelf_place *place, int64_t number,
                                     struct rv_deep_content *out, struct ruvllm_error *err)
 {
@@ -100,7 +106,7 @@ struct rv_str rv_deep_shelf_write_ref(const struct rv_store_generation *gen, uin
 }
 
 ruvllm_status rv_deep_shelf_read_ref(const struct rv_deep_shelf_place *place, struct rv_str bytes, int64_t *number,
-                                     struct ruvllm_error *err)
+                                     bool *is_forgotten, struct ruvllm_error *err)
 {
     struct rv_store_generation *gen;
     ruvllm_status rc;
@@ -112,7 +118,8 @@ ruvllm_status rv_deep_shelf_read_ref(const struct rv_deep_shelf_place *place, st
     if (!gen)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a generation");
     rc = get(place, *number, gen, err);
-    if (!rc && memcmp(gen->hash, bytes.data + 8, RV_SHA256_HEX_LEN) != 0)
+    *is_forgotten = !rc && is_empty(gen);
+    if (!rc && !*is_forgotten && memcmp(gen->hash, bytes.data + 8, RV_SHA256_HEX_LEN) != 0)
         rc = rv_fail_kind(err, RUVLLM_FORMAT, RUVLLM_ERROR_SONA,
                           "the store has another result of deep run %lld than the log says", (long long)*number);
     rv_free(gen);

@@ -42,8 +42,11 @@ RV_CHECKED ruvllm_status rv_deep_shelf_forget(const struct rv_deep_shelf_place *
 
 /* Number and hash as bytes of an event, which borrow `out`. */
 struct rv_str rv_deep_shelf_write_ref(const struct rv_store_generation *gen, uint8_t out[RV_DEEP_SHELF_REF_BYTES]);
-/* FORMAT for bytes that are none, or when the store has another content under that number. */
+/*
+ * FORMAT for bytes that are none, or when the store has another content under that number. *is_forgotten: it has none
+ * any more, though the event is there: it was written in the very moment in which the content was forgotten.
+ */
 RV_CHECKED ruvllm_status rv_deep_shelf_read_ref(const struct rv_deep_shelf_place *place, struct rv_str bytes,
-                                                int64_t *number, struct ruvllm_error *err);
+                                                int64_t *number, bool *is_forgotten, struct ruvllm_error *err);
 
 #endif

@@ -24,7 +24,8 @@ static const double MAX_CHANGE = 0.05; // of a state's length; votes on ordinary
 enum {
     BLOCK = RV_ROW_SUMS_MAX, // directions that are looked for together
     CHUNK = 64,              // rows whose sums are kept
-    MAX_MEASURED = 128,      // rows that say how far a step may go
+    MANY = 128,              // rows: of more, half say where to look
+    MAX_MEASURED = 64,       // rows that say how far a step may go
     FEW = 16,                // of them that lie together
     MAX_PAIRS = RV_HEAD_ADAPTER_MAX_RANK + RV_HEAD_ADAPTER_STEP_RANK
 };
@@ -100,7 +101,8 @@ static void orthonormalise(struct block *s)
 
 /*
  * To begin with: M applied to parts of the answer one after the other, as if all states were alike. What the parts say
- * differs more than what halves of its rows taken in turn would.
+ * differs more than what halves of its rows taken in turn would. Of a long answer the first half of each part: it only
+ * says where to look.
  */
 static void begin(struct block *s)
 {
@@ -112,6 +114,7 @@ static void begin(struct block *s)
     for (size_t i = s->n; i-- > 0;) { // so that what comes next finds the first rows in the cache
         size_t from = r->n * i / s->n, end = r->n * (i + 1) / s->n;
 
+        end -= r->n > MANY ? (end - from) / 2 : 0;
         for (size_t t = from; t < end; t += CHUNK) {
             size_t n = end - t < CHUNK ? end - t : CHUNK;
 

@@ -313,9 +313,13 @@ static ruvllm_status apply_deep(struct rv_learner *l, struct rv_learner_tenant *
 {
     struct rv_deep_shelf_place place = rv_learner_tenant_deep_place(l, t);
     int64_t number;
-    ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, err);
+    bool is_forgotten;
+    ruvllm_status rc = rv_deep_shelf_read_ref(&place, event->delta, &number, &is_forgotten, err);
 
-    return rc ? rc : rv_tenant_learner_set_deep(t->state, number, event->memory, err);
+    if (rc)
+        return rc;
+    return is_forgotten ? rv_tenant_learner_skip(t->state, err)
+                        : rv_tenant_learner_set_deep(t->state, number, event->memory, err);
 }
 
 static ruvllm_status apply_taught(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_store_event *event,

@@ -8,7 +8,7 @@
 
 enum { BUCKETS = 4096, WORDS_SHARE = 4 }; // of the room, one part in so many is for words
 
-/* The oldest have words alone; from `whole` on they have their rows too. */
+/* The oldest have words alone; `whole` is the first that has its rows too. */
 struct rv_trace_ring {
     pthread_mutex_t lock;
     struct rv_trace *oldest, *whole, *newest; // guarded by lock, as all that follows
@@ -229,18 +229,19 @@ static void push(struct rv_trace_ring *ring, struct rv_trace *t)
     ring->row_bytes += row_bytes(t);
 }
 
-/*
- * Takes the rows of the oldest that have any, until they fit. One that somebody has is left as it is, and those behind
- * it until the next time: who found it reads it.
- */
+/* Takes the rows of the oldest that have any, until they fit. One that somebody has is left as it is: it is read. */
 static void drop_rows(struct rv_trace_ring *ring)
 {
-    while (ring->whole && ring->row_bytes > ring->max_bytes - ring->max_bytes / WORDS_SHARE &&
-           atomic_load_explicit(&ring->whole->n_refs, memory_order_acquire) == 1) {
-        ring->row_bytes -= row_bytes(ring->whole);
-        free_rows(ring->whole);
-        ring->whole = ring->whole->next;
+    uint64_t most = ring->max_bytes - ring->max_bytes / WORDS_SHARE;
+
+    for (struct rv_trace *t = ring->whole; t && ring->row_bytes > most; t = t->next) {
+        if (atomic_load_explicit(&t->n_refs, memory_order_acquire) > 1)
+            continue;
+        ring->row_bytes -= row_bytes(t);
+        free_rows(t);
     }
+    while (ring->whole && !rv_trace_has_rows(ring->whole))
+        ring->whole = ring->whole->next;
 }
 
 /* Takes out what is too much; for unref_all, outside of the lock. */

@@ -90,6 +90,7 @@ static void who_has_a_trace_has_all_of_it(void **state)
     for (uint64_t id = 2; id <= 4; id++)
         rv_trace_ring_add(ring, make(id, "a"));
     assert_true(rv_trace_has_rows(found));
+    assert_false(has_rows(ring, 2)); // which gives way for it
     rv_trace_unref(found);
     assert_true(has_rows(ring, 1));
     rv_trace_ring_add(ring, make(5, "a"));
