@@ -230,9 +230,9 @@ RUVLLM_API ruvllm_status ruvllm_sona_stats_get(ruvllm_sona *sona, struct ruvllm_
 /* ---- what was asked and how it went ----------------------------------------------------------- */
 
 /*
- * The ReasoningBank of an engine that learns (ruvllm_engine_learn): every answer that was voted on leaves a pattern, its
- * question and how good it was, for its tenant alone; the newest 100,000 are kept, in the store if there is one. A new
- * question finds those that are like it, all of them being compared.
+ * The ReasoningBank of an engine that learns (ruvllm_engine_learn): every answer that was voted on leaves a pattern,
+ * its question and how good it was, for its tenant alone; the newest 100,000 are kept, in the store if there is one. A
+ * new question finds those that are like it, all of them being compared.
  */
 typedef enum ruvllm_verdict {
     RUVLLM_VERDICT_BAD = 1, // a quality of at most 0.4
