@@ -76,18 +76,12 @@ bool rv_handle_patterns(struct rv_call *call)
 /* True, and the reply says so, when a loaded model's patterns cannot be reached yet. */
 static bool has_some_later(struct rv_call *call)
 {
-    struct rv_api_error err;
-
     for (size_t i = 0; i < rv_model_set_count(call->server->models); i++) {
         if (!rv_model_set_peek(call->server->models, i))
             continue;
         rv_model_set_release(call->server->models, i, false);
-        if (rv_learning_model_stage(call->server, i) != RV_LEARNING_PREPARING)
-            continue;
-        call->retry_after = 5;
-        rv_api_learning_not_yet(&err, rv_model_set_name(call->server->models, i));
-        rv_call_fail(call, &err);
-        return true;
+        if (rv_learning_model_is_early(call, i))
+            return true;
     }
     return false;
 }

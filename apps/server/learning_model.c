@@ -21,9 +21,9 @@ bool rv_learning_model_served(struct rv_call *call)
 }
 
 /* False: the reply says why not. */
-static bool is_on(struct rv_call *call, enum rv_learning_stage stage)
+static bool is_on(struct rv_call *call, size_t i_model, enum rv_learning_stage stage)
 {
-    const char *name = rv_model_set_name(call->server->models, (size_t)call->i_model);
+    const char *name = rv_model_set_name(call->server->models, i_model);
     struct rv_api_error err;
 
     if (stage == RV_LEARNING_ON)
@@ -40,12 +40,21 @@ static bool is_on(struct rv_call *call, enum rv_learning_stage stage)
 
 bool rv_learning_model_learns(struct rv_call *call)
 {
-    return is_on(call, rv_learning_model_stage(call->server, (size_t)call->i_model));
+    return is_on(call, (size_t)call->i_model, rv_learning_model_stage(call->server, (size_t)call->i_model));
 }
 
 bool rv_learning_model_comes_to_learn(struct rv_call *call)
 {
-    return is_on(call, rv_learning_starter_await(call->server->starter, (size_t)call->i_model, WAIT_MS));
+    size_t i = (size_t)call->i_model;
+
+    return is_on(call, i, rv_learning_starter_await(call->server->starter, i, WAIT_MS));
+}
+
+bool rv_learning_model_is_early(struct rv_call *call, size_t i_model)
+{
+    enum rv_learning_stage stage = rv_learning_model_stage(call->server, i_model);
+
+    return stage == RV_LEARNING_PREPARING && !is_on(call, i_model, stage);
 }
 
 enum rv_call_ready rv_learning_model_take(struct rv_call *call, const char *name)

@@ -1,8 +1,8 @@
 /*
  * Opens the parts in the order they need each other, runs, and closes them in the order that keeps every pointer good:
  *
- *     http has returned -> loader stops, waiters go to the workers -> workers end -> who prepares to learn gives up ->
- * a training run ends -> calls let go of engines -> engines close (no more posts) -> slots and http are freed
+ *     http has returned -> loader stops, waiters go to the workers -> workers end -> who prepares to learn gives up
+ *     -> a training run ends -> calls let go of engines -> engines close (no more posts) -> slots and http are freed
  *
  * Threads: the caller's becomes the I/O thread. Signals are blocked in every thread and read by one of their own.
  */
