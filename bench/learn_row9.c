@@ -42,13 +42,13 @@ static struct word look(struct host *host, const char *tenant)
     return word;
 }
 
-static void say(struct host *host, const char *tenant)
+static struct word say(struct host *host, const char *tenant)
 {
-    struct word word;
+    struct word word = look(host, tenant);
 
-    word = look(host, tenant);
     if (write(STDOUT_FILENO, &word, sizeof(word)) != sizeof(word))
         _exit(1);
+    return word;
 }
 
 static void live(const struct learn_args *args)
@@ -67,14 +67,14 @@ static void live(const struct learn_args *args)
     config.store = store;
     ask.tenant = tenant;
     host_open(&host, &config);
-    say(&host, tenant);
+    ask.seed += (uint64_t)say(&host, tenant).n_votes; // what earlier lives asked is judged so often that it is settled
     for (int i = 0;; i++) {
         if (i % 8 == 0) {
             ask.seed++;
             ruvllm_response_free(host_ask(&host, &ask, &id));
         }
         (void)host_vote(&host, tenant, id, (double)((i * 7) % 11) / 10);
-        say(&host, tenant);
+        (void)say(&host, tenant);
     }
 }
 

@@ -4,30 +4,38 @@
 
 #include <stdlib.h>
 
-enum { ANCHOR_TEXTS = 24, ANCHOR_SEED = 11, STUDY_BYTES = 1 << 28 };
+enum { ANCHOR_SEED = 11, STUDY_BYTES = 1 << 28 };
 
-static void make_anchors(struct ticks *ticks, struct lab *lab)
+/* Anchors of LAB_SEQS texts more. */
+static void add_texts(struct ticks *ticks, struct lab *lab)
 {
-    struct rv_rng rng = lab->rng;
-    struct lab_answer answers[ANCHOR_TEXTS];
     int32_t bos = rv_vocab_bos(lab->model->vocab), eos = rv_vocab_eos(lab->model->vocab);
-    struct ruvllm_error err;
+    struct lab_answer answers[LAB_SEQS];
 
-    if (rv_anchors_init(&ticks->anchors, (int32_t)lab->n_dims, &err))
-        lab_die("anchors", &err);
-    for (int i = 0; i < ANCHOR_TEXTS; i++) {
+    for (int i = 0; i < LAB_SEQS; i++) {
         answers[i] = (struct lab_answer){.tokens = lab_need(calloc(LAB_TEXT, sizeof(int32_t))),
                                          .trace = lab_new_trace(lab, LAB_TEXT - 1)};
         answers[i].tokens[0] = bos >= 0 ? bos : eos >= 0 ? eos : 0;
     }
-    rv_rng_init(&lab->rng, ANCHOR_SEED);
-    lab_generate(lab, answers, ANCHOR_TEXTS, 1, LAB_TEXT - 1, NULL, NULL);
-    lab->rng = rng;
-    for (int i = 0; i < ANCHOR_TEXTS; i++) {
-        rv_anchors_add(&ticks->anchors, answers[i].trace, 1);
+    lab_generate(lab, answers, LAB_SEQS, 1, LAB_TEXT - 1, NULL, NULL);
+    for (int i = 0; i < LAB_SEQS; i++) {
+        rv_anchors_add(&ticks->anchors, answers[i].trace);
         rv_trace_unref(answers[i].trace);
         free(answers[i].tokens);
     }
+}
+
+static void make_anchors(struct ticks *ticks, struct lab *lab)
+{
+    struct rv_rng rng = lab->rng;
+    struct ruvllm_error err;
+
+    if (rv_anchors_init(&ticks->anchors, (int32_t)lab->n_dims, &err))
+        lab_die("anchors", &err);
+    rv_rng_init(&lab->rng, ANCHOR_SEED);
+    for (int i = 0; i < RV_ANCHORS_TEXTS; i += LAB_SEQS)
+        add_texts(ticks, lab);
+    lab->rng = rng;
 }
 
 void ticks_open(struct ticks *ticks, struct lab *lab, int32_t rank)

@@ -47,7 +47,7 @@ struct ruvllm_learn_params {
 RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
 
 /*
- * Makes an engine learn from now on; once. `params` may be NULL. The model first writes some three thousand tokens of
+ * Makes an engine learn from now on; once. `params` may be NULL. The model first writes some twelve thousand tokens of
  * its own, from which is measured where it usually is: seconds to minutes, unless the store has them already. Requests
  * are answered meanwhile, and can be judged afterwards; until then feedback is RUVLLM_BUSY. Given up on request is
  * RUVLLM_CANCELLED; after that, and after a failure, the engine does not learn, and may be asked again (answers leave

@@ -47,7 +47,7 @@ static ruvllm_status open_engine(struct rv_chat_learn *l, const struct rv_model_
     model.on_progress = rv_progress_on_load;
     model.progress_user = &progress;
     params.model = &model;
-    params.max_sequences = 4; // what is measured first is written by four at once
+    params.max_sequences = 16; // the model's first texts are written that many at once
     rc = ruvllm_engine_open(&l->engine, options->path, &params, err);
     rv_progress_clear(&progress);
     return rc;

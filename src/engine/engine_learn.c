@@ -13,6 +13,8 @@ void rv_engine_learn_free(struct rv_engine_learn *learn)
     rv_learner_free(atomic_load(&learn->learner));
     rv_trace_ring_free(learn->first);
     rv_trace_ring_free(learn->early);
+    rv_whitening_release(&learn->whitening);
+    rv_anchors_release(&learn->anchors);
     rv_head_gradient_release(&learn->gradient);
     rv_engine_memory_release(&learn->memory);
     rv_free(learn);

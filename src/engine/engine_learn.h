@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/engine_memory.h"
+#include "learn/anchors.h"
 #include "learn/head_gradient.h"
 #include "learn/learner.h"
 
@@ -18,6 +19,8 @@ struct rv_engine_learn {
     struct rv_engine_memory memory;
     struct rv_trace_ring *first;          // traces of the texts that whitening is made of, see learn_start.h
     struct rv_trace_ring *early;          // of answers, until there is a learner
+    struct rv_whitening whitening;        // what they came to, when the store could not keep it; else empty
+    struct rv_anchors anchors;            // likewise
     atomic_bool is_starting;              // somebody makes it
     _Atomic(struct rv_learner *) learner; // NULL until that is done
 };

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_TEXTS = 24, FIRST_TOKENS = 128 };
+enum { FIRST_TOKENS = 128, WHITENED_TEXTS = 24 }; // anchors are of all texts, the whitening of the first ones
 
 static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at once leaves behind
 
@@ -21,7 +21,7 @@ struct first {
     struct rv_trace_ring *traces;
     const struct ruvllm_learn_params *params;
     struct rv_first_text text;
-    struct rv_anchors anchors; // its states, with what was likely there
+    struct rv_anchors anchors; // some states of each, with what was likely there
 };
 
 /* Appends what a text that was written left. */
@@ -33,7 +33,7 @@ static void take_states(void *user, uint64_t id, const struct ruvllm_response *r
     (void)response;
     if (trace && rv_trace_has_rows(trace)) {
         rv_first_text_add(&first->text, trace);
-        rv_anchors_add(&first->anchors, trace, 1);
+        rv_anchors_add(&first->anchors, trace);
     }
     rv_trace_unref(trace);
 }
@@ -52,7 +52,7 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
 {
     struct first first = {.traces = learn->first, .params = params};
     struct rv_scribe_task task = {.tenant = RV_ENGINE_LEARN_WRITER,
-                                  .n_texts = FIRST_TEXTS,
+                                  .n_texts = RV_ANCHORS_TEXTS,
                                   .n_tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2
                                                                                        : FIRST_TOKENS,
                                   .seed = 1,
@@ -60,7 +60,7 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
                                   .on_text = take_states,
                                   .user = &first};
     ruvllm_status rc =
-        rv_first_text_init(&first.text, (size_t)FIRST_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
+        rv_first_text_init(&first.text, (size_t)WHITENED_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
 
     if (!rc)
         rc = rv_anchors_init(&first.anchors, e->model->hparams.n_embd, err);
@@ -79,6 +79,31 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
     return rc;
 }
 
+/* What an earlier try has made and the store could not keep: the texts are not written again. */
+static bool take_made(struct rv_engine_learn *learn, struct rv_whitening *whitening, struct rv_anchors *anchors)
+{
+    if (!learn->anchors.states || (!whitening->directions && !learn->whitening.directions))
+        return false;
+    if (whitening->directions)
+        rv_whitening_release(&learn->whitening);
+    else
+        *whitening = learn->whitening;
+    *anchors = learn->anchors;
+    learn->whitening = (struct rv_whitening){0};
+    learn->anchors = (struct rv_anchors){0};
+    return true;
+}
+
+static void leave_made(struct rv_engine_learn *learn, struct rv_whitening *whitening, struct rv_anchors *anchors)
+{
+    rv_whitening_release(&learn->whitening);
+    rv_anchors_release(&learn->anchors);
+    learn->whitening = *whitening;
+    learn->anchors = *anchors;
+    *whitening = (struct rv_whitening){0};
+    *anchors = (struct rv_anchors){0};
+}
+
 /* Where the model usually is: from the store, or measured and kept there. */
 static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
                                 const struct ruvllm_learn_params *params, const char *model,
@@ -94,11 +119,16 @@ static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn 
     if (rc || (is_known && anchors->states))
         return rc;
     rv_anchors_release(anchors);
-    rc = make_first(e, learn, params, whitening, anchors, err);
-    if (!rc && !is_known)
+    if (!take_made(learn, whitening, anchors))
+        rc = make_first(e, learn, params, whitening, anchors, err);
+    if (rc)
+        return rc;
+    if (!is_known)
         rc = rv_whitening_store_save(params->store, model, whitening, err);
     if (!rc)
         rc = rv_anchors_store_save(params->store, model, anchors, err);
+    if (rc)
+        leave_made(learn, whitening, anchors);
     return rc;
 }
 

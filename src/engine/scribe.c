@@ -5,7 +5,8 @@
 #include <time.h>
 
 enum {
-    AT_ONCE = 8,         // which a batch computes hardly slower than one
+    AT_ONCE = 16,        // where nobody else waits for a step
+    BESIDE_OTHERS = 8,   // which a batch computes hardly slower than one
     PRIORITY = -1000000, // behind everybody, however long it waits
     NAP_MS = 50,         // until there may be a place
     LOOK_MS = 200        // between questions whether to go on
@@ -68,18 +69,22 @@ static ruvllm_status collect(struct ruvllm_engine *e, const struct rv_scribe_tas
 }
 
 /* Half of the places are left to others. */
-static int32_t at_once(const struct ruvllm_engine *e)
+static int32_t at_once(struct ruvllm_engine *e)
 {
-    size_t n = e->n_slots / 2;
+    size_t n = e->n_slots / 2, most;
 
-    return n < 1 ? 1 : n < AT_ONCE ? (int32_t)n : AT_ONCE;
+    pthread_mutex_lock(&e->lock);
+    most = e->n_jobs > 0 ? BESIDE_OTHERS : AT_ONCE;
+    pthread_mutex_unlock(&e->lock);
+    return n < 1 ? 1 : n < most ? (int32_t)n : (int32_t)most;
 }
 
 /* As many as there is room for, up to at_once: *n_done more are written. */
 static ruvllm_status write_some(struct ruvllm_engine *e, const struct rv_scribe_task *task, int32_t *n_done,
                                 struct ruvllm_error *err)
 {
-    int32_t n_wanted = task->n_texts - *n_done < at_once(e) ? task->n_texts - *n_done : at_once(e), n = 0, n_read = 0;
+    int32_t n_left = task->n_texts - *n_done, n_most = at_once(e), n_wanted = n_left < n_most ? n_left : n_most;
+    int32_t n = 0, n_read = 0;
     uint64_t ids[AT_ONCE];
     ruvllm_status rc = RUVLLM_OK;
 

@@ -27,12 +27,13 @@ size_t rv_anchors_n_guards(const struct rv_anchors *anchors)
     return ((size_t)anchors->n + RV_ANCHORS_GUARD - 1) / RV_ANCHORS_GUARD;
 }
 
-void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace, int32_t stride)
+void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace)
 {
+    int32_t n = trace->n_rows < RV_ANCHORS_OF_TEXT ? trace->n_rows : RV_ANCHORS_OF_TEXT;
     size_t dims = (size_t)anchors->n_dims;
 
-    for (int32_t i = stride / 2; i < trace->n_rows && anchors->n < RV_ANCHORS_MAX; i += stride) {
-        size_t at = (size_t)anchors->n++, from = (size_t)i;
+    for (int32_t i = 0; i < n && anchors->n < RV_ANCHORS_MAX; i++) {
+        size_t at = (size_t)anchors->n++, from = (size_t)((2 * i + 1) * trace->n_rows / (2 * n));
 
         memcpy(anchors->states + at * dims, trace->states + from * dims, dims * sizeof(*trace->states));
         memcpy(anchors->top + at * RV_TRACE_TOP, trace->top + from * RV_TRACE_TOP, RV_TRACE_TOP * sizeof(*trace->top));

@@ -12,7 +12,9 @@
 #include "learn/trace.h"
 
 enum {
-    RV_ANCHORS_MAX = 3072,
+    RV_ANCHORS_TEXTS = 96,   // many: states in which a model repeats itself are in few of them, and are moved furthest
+    RV_ANCHORS_OF_TEXT = 32, // states of each
+    RV_ANCHORS_MAX = RV_ANCHORS_TEXTS * RV_ANCHORS_OF_TEXT,
     RV_ANCHORS_GUARD = 4 // every fourth only measures: what was fitted to would flatter itself
 };
 
@@ -27,7 +29,7 @@ RV_CHECKED ruvllm_status rv_anchors_init(struct rv_anchors *out, int32_t n_dims,
 void rv_anchors_release(struct rv_anchors *anchors);
 /* How many of them measure: 0, 4, 8, ... */
 size_t rv_anchors_n_guards(const struct rv_anchors *anchors);
-/* Takes every `stride`-th row of a trace, as long as there is room. */
-void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace, int32_t stride);
+/* Takes RV_ANCHORS_OF_TEXT rows of a text's trace, from all over it, or all that it has; as long as there is room. */
+void rv_anchors_add(struct rv_anchors *anchors, const struct rv_trace *trace);
 
 #endif

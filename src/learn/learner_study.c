@@ -33,9 +33,20 @@ static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
     rv_background_ask(l->background, job);
 }
 
+/*
+ * A tenant that comes back with what it learned is looked at with its first feedback: who never stays for long enough
+ * to have a tick would else never be held to the budget.
+ */
 static ruvllm_status need_study(struct rv_learner *l, struct rv_learner_tenant *t, struct ruvllm_error *err)
 {
-    return t->study ? RUVLLM_OK : rv_study_new(&t->study, &l->whitening, STUDY_BYTES, err);
+    ruvllm_status rc;
+
+    if (t->study)
+        return RUVLLM_OK;
+    rc = rv_study_new(&t->study, &l->whitening, STUDY_BYTES, err);
+    if (!rc && t->state->now.generation > 1)
+        t->study->n_lessons = RV_BACKGROUND_EVERY;
+    return rc;
 }
 
 /* An answer that was voted on is remembered, to be gone over again. */

@@ -60,6 +60,9 @@ async function alone(more, options, story) {
     assert.deepEqual(end, { code: 0, signal: null });
 }
 
+// Without the budget, which becomes known when the background loop first looks, whatever is asked meanwhile.
+const sameAlways = ({ kl_budget, ...rest }) => rest;
+
 describe("the whole story", () => {
     let first, other, last;
 
@@ -175,7 +178,7 @@ describe("what is no vote changes nothing", () => {
         reply = await ask(anna);
         state = await settled(anna);
     });
-    after(async () => assert.deepEqual(await learned(anna), state));
+    after(async () => assert.deepEqual(sameAlways(await learned(anna)), sameAlways(state)));
 
     it("an id that is none, or another tenant's, is the same 404", async () => {
         const unknown = "cmpl-" + "a".repeat(24);
@@ -266,7 +269,7 @@ describe("the whole story of a correction", () => {
         assert.equal((await failure(vote(carl, { response_id: id, correction: 7 }), 400)).param, "correction");
         assert.equal((await failure(vote(carl, { response_id: id, correction: "" }), 400)).param, "correction");
         await failure(vote(carl, { response_id: id, correction: "a ".repeat(2000) }), 413);
-        assert.deepEqual(await learned(carl), before);
+        assert.deepEqual(sameAlways(await learned(carl)), sameAlways(before));
     });
 });
 
@@ -308,7 +311,7 @@ describe("without a store", () => {
         const chat = await memory.client().chat.completions.create({ model: "chat", messages: [{ role: "user", content: "Hello" }], max_tokens: 8 });
         assert.equal(chat.learned_generation, 0);
         const give = () => memory.client().post("/feedback", { body: { response_id: chat.id, score: 0 } });
-        const first = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 60000); // it was loaded just now
+        const first = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 240000); // it was loaded just now
         assert.equal(first.generation, 1);
         const response = await memory.client().responses.create({ model: "chat", input: "Hello", max_output_tokens: 8 });
         assert.equal(response.learned_generation, 1);
@@ -408,7 +411,7 @@ describe("a model that was never asked to learn before", () => {
         assert.ok(!/learns from now on/.test(early.said.err));
         const answered = Date.now() - started;
         const give = () => early.client().post("/feedback", { body: { response_id: reply.id, score: 0 } });
-        const result = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 60000); // it waits for that by itself
+        const result = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 240000); // it waits for that by itself
         assert.equal(result.generation, 1);
         assert.ok(Date.now() - started > 2 * answered, "preparing took no time: the test shows nothing");
     }));
@@ -425,12 +428,12 @@ describe("a model that was never asked to learn before", () => {
         () => alone([`text=${models.chat}`, "--learn", "--threads", "1", "--ctx", "256"], { folder: disk, via: ofSize(24), isEarly: true }, async (full) => {
             const fill = join(`/proc/${full.child.pid}/root`, disk, "fill");
             assert.throws(() => writeFileSync(fill, Buffer.alloc(32 << 20)), /ENOSPC/);
-            await eventually(() => full.log().some(({ message }) => /cannot begin to learn yet, which is tried again/.test(message ?? "")), "a line in the log", 60000);
+            await eventually(() => full.log().some(({ message }) => /cannot begin to learn yet, which is tried again/.test(message ?? "")), "a line in the log", 240000);
             const reply = await full.client().completions.create({ model: "text", prompt: "Once", max_tokens: 4 });
             assert.equal((await failure(full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } }), 503)).code, "learning_not_ready");
             rmSync(fill);
             const give = () => full.client().post("/feedback", { body: { response_id: reply.id, score: 0 } });
-            const result = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 60000);
+            const result = await eventually(() => give().catch(({ status }) => assert.equal(status, 503)), "the vote counts", 240000);
             assert.equal(result.generation, 1);
         }));
 });

@@ -152,7 +152,7 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
         last.carl = await settled("carl");
     });
 
-    it("answers by a model that was not loaded before, which learns when the database is back", { timeout: 120000 }, async () => {
+    it("answers by a model that was not loaded before, which learns when the database is back", { timeout: 300000 }, async () => {
         const dora = server.client(keyOfDora);
         await dora.models.list(); // her key is known to be good
         postgres("stop");
@@ -163,7 +163,7 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
         assert.equal(refused?.status, 503, `${refused}`);
         assert.equal(refused.code, "learning_not_ready");
         postgres("start");
-        const result = await eventually(() => give().catch(() => null), "the vote counts", 90000);
+        const result = await eventually(() => give().catch(() => null), "the vote counts", 240000);
         assert.equal(result.generation, 1);
     });
 

@@ -37,7 +37,7 @@ void toy_head_open(struct toy_head *out, size_t n_vocab, uint64_t seed)
     for (int i = 0; i < N_ANCHORS / TOY_ANSWER; i++) {
         struct rv_trace *trace = toy_head_answer(out, NULL);
 
-        rv_anchors_add(&out->anchors, trace, 1);
+        rv_anchors_add(&out->anchors, trace);
         rv_trace_unref(trace);
     }
 }

@@ -266,6 +266,27 @@ static void the_budget_is_known_after_a_restart(void **state)
     ruvllm_store_close(store);
 }
 
+/* Who is never there for as many votes as a tick takes is held to the budget too, when it comes back. */
+static void short_lives_stay_within_the_budget(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    int64_t n_ticks = 0;
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    for (int life = 0; life < 300 && n_ticks == 0; life++) {
+        open_bed(&bed, store);
+        correct(&bed, RV_BACKGROUND_EVERY - 1);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+        assert_true(life == 0 || sum_up(&bed).kl_budget > 0); // it was looked at
+        n_ticks = sum_up(&bed).n_ticks;
+        close_bed(&bed);
+    }
+    assert_true(n_ticks > 0);
+    ruvllm_store_close(store);
+}
+
 /* The log has it, but nothing to go back to. */
 static void a_tick_that_was_turned_down_makes_no_generation(void **state)
 {
@@ -341,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(corrections_stay_within_the_budget),
+        cmocka_unit_test(short_lives_stay_within_the_budget),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
         cmocka_unit_test(the_budget_is_known_after_a_restart),
         cmocka_unit_test(while_paused_nothing_is_gone_over),
