@@ -5,7 +5,10 @@
 #include "learn/anchors.h"
 #include "store/store.h"
 
-/* Leaves *out empty when there are none, or such as are made anew, or no store (NULL). FORMAT for some that are damaged or of another model. */
+/*
+ * Leaves *out empty when there are none, or such as are to be made anew, or no store (NULL). FORMAT for some that are
+ * damaged or of another model.
+ */
 RV_CHECKED ruvllm_status rv_anchors_store_load(struct ruvllm_store *store, const char *model, int32_t n_dims,
                                                int32_t n_vocab, struct rv_anchors *out, struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_anchors_store_save(struct ruvllm_store *store, const char *model,
