@@ -7,9 +7,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/postgres_ask.h"
 #include "store/postgres_statement.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -56,7 +58,7 @@ ruvllm_status rv_postgres_db_fail(struct rv_store_db *base, const PGresult *resu
     if (db->is_broken)
         status = RUVLLM_IO;
     if (!why)
-        why = PQerrorMessage(db->conn);
+        why = db->is_silent ? "nothing, for too long" : PQerrorMessage(db->conn);
     return rv_fail_kind(err, status, status == RUVLLM_NO_MEMORY ? RUVLLM_ERROR_OUT_OF_MEMORY : RUVLLM_ERROR_STORAGE,
                         "cannot %s: the database says: %.*s", doing, (int)strcspn(why, "\n"), why);
 }
@@ -65,7 +67,7 @@ ruvllm_status rv_postgres_db_fail(struct rv_store_db *base, const PGresult *resu
 static ruvllm_status run_tagged(struct rv_store_db *base, const char *sql, const char *tag, const char *doing,
                                 struct ruvllm_error *err)
 {
-    PGresult *result = PQexec(rv_postgres_db_of(base)->conn, sql);
+    PGresult *result = rv_postgres_ask(rv_postgres_db_of(base), sql, NULL);
     ExecStatusType status = PQresultStatus(result);
     ruvllm_status rc = RUVLLM_OK;
 
@@ -95,7 +97,7 @@ static bool is_lost(const struct rv_store_db *base)
 static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err)
 {
     static const char SETTINGS[] =
-        "SET search_path = ruvllm; SET client_min_messages = warning; SET lock_timeout = '10s';"
+        "SET search_path = ruvllm; SET client_min_messages = warning; SET lock_timeout = '5s';"
         "SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s';"
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
     const char *encoding = PQparameterStatus(db->conn, "server_encoding");
@@ -105,6 +107,9 @@ static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_STORAGE,
                             "the database keeps its texts as %.40s: make one with the encoding UTF8",
                             encoding ? encoding : "nobody knows what");
+    /* So that libpq waits for nothing by itself: that is done in one place, and has an end. */
+    if (PQsetnonblocking(db->conn, 1))
+        return rv_postgres_db_fail(&db->base, NULL, "prepare the connection", err);
     rc = run(&db->base, SETTINGS, "prepare the connection", err);
     if (!rc && db->is_reader)
         rc = run(&db->base, "SET default_transaction_read_only = on", "prepare the connection", err);
@@ -114,13 +119,11 @@ static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err
 }
 
 /* An attempt that took long, because nobody answers, is not soon made again: somebody waits for each. */
-static ruvllm_status unreachable(struct rv_postgres_db *db, int64_t began_us, const char *doing,
-                                 struct ruvllm_error *err)
+static void put_off(struct rv_postgres_db *db, int64_t began_us)
 {
     int64_t now = rv_clock_us(), pause = 10 * (now - began_us);
 
     db->retry_us = now + (pause > RETRY_US ? pause : RETRY_US);
-    return rv_postgres_db_fail(&db->base, NULL, doing, err);
 }
 
 ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing, struct ruvllm_error *err)
@@ -135,13 +138,11 @@ ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing,
         return rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot %s: the database is away", doing);
     db->has_missed = true;
     db->n_claims = 0; // they ended with the connection
+    db->is_broken = db->is_silent = false;
     PQreset(db->conn);
-    if (PQstatus(db->conn) != CONNECTION_OK)
-        return unreachable(db, began_us, doing, err);
-    db->is_broken = false;
-    rc = prepare(db, err);
+    rc = PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : rv_postgres_db_fail(base, NULL, doing, err);
     if (rc)
-        db->retry_us = rv_clock_us() + RETRY_US;
+        put_off(db, began_us);
     db->is_broken = rc != RUVLLM_OK; // one that is not prepared must not be used
     return rc;
 }
@@ -153,23 +154,40 @@ static void ignore_notice(void *user, const char *text)
     (void)text;
 }
 
+/* Whether a URL wants to wait for ever, which nobody can: its callers hold locks. */
+static bool is_endless(const char *url)
+{
+    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    bool is_so = false;
+
+    for (const PQconninfoOption *o = options; o && o->keyword; o++)
+        is_so = is_so || (strcmp(o->keyword, "connect_timeout") == 0 && o->val && strtol(o->val, NULL, 10) <= 0);
+    PQconninfoFree(options);
+    return is_so;
+}
+
 static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, struct ruvllm_error *err)
 {
-    /* What comes later wins: the URL may set everything but the encoding. */
+    /*
+     * What comes later wins: the URL may set everything but the encoding. Three seconds are for each address that the
+     * URL has, with all that is said until both know each other; who is alive answers within that.
+     */
     const char *const names[] = {"connect_timeout",
                                  "application_name",
                                  "keepalives_idle",
                                  "tcp_user_timeout",
                                  "dbname",
                                  "client_encoding",
+                                 is_endless(url) ? "connect_timeout" : NULL,
                                  NULL};
-    const char *const values[] = {"3", "ruvllm", "10", "10000", url, "UTF8", NULL};
+    const char *const values[] = {"3", "ruvllm", "10", "10000", url, "UTF8", "3", NULL};
 
     db->conn = PQconnectdbParams(names, values, 1);
     if (!db->conn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
-    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, rv_clock_us(), "connect", err);
+    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err)
+                                               : rv_postgres_db_fail(&db->base, NULL, "connect", err);
 }
 
 bool rv_postgres_db_is_mended(int version)
@@ -227,18 +245,21 @@ static ruvllm_status end(struct rv_store_db *base, ruvllm_status rc, struct ruvl
         rc = run_tagged(base, "COMMIT", "COMMIT", "write to the disk", err);
     else
         (void)run(base, "ROLLBACK", "undo", NULL); // where that fails the connection is lost, and so is what was done
-    rv_postgres_db_of(base)->is_inside = false;
+    rv_postgres_db_of(base)->is_inside = rv_postgres_db_of(base)->is_alone = false;
     return rc;
 }
 
 static ruvllm_status begin_alone(struct rv_store_db *base, struct ruvllm_error *err)
 {
+    static const char ALONE[] = "SET LOCAL lock_timeout = '300s'; SET LOCAL statement_timeout = '300s';"
+                                "SELECT pg_advisory_xact_lock(1383429708)";
+    _Static_assert(TABLES_LOCK == 1383429708 && RV_POSTGRES_DB_ALONE_SECONDS == 300, "the numbers above are these");
     ruvllm_status rc = begin(base, err);
 
     if (rc)
         return rc;
-    _Static_assert(TABLES_LOCK == 1383429708, "the number below is this one");
-    rc = run(base, "SELECT pg_advisory_xact_lock(1383429708)", "wait for others who change the tables", err);
+    rv_postgres_db_of(base)->is_alone = true;
+    rc = run(base, ALONE, "wait for others who change the tables", err);
     return rc ? end(base, rc, err) : RUVLLM_OK;
 }
 
