@@ -79,6 +79,23 @@ static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn 
     return rc;
 }
 
+/*
+ * All who share the store must fold by the same numbers. Measuring takes long, and another replica may have begun at
+ * the same time: who comes second takes what the first has kept.
+ */
+static ruvllm_status agree(struct ruvllm_store *store, const char *model, struct rv_whitening *whitening,
+                           struct ruvllm_error *err)
+{
+    struct rv_whitening theirs;
+    ruvllm_status rc = rv_whitening_store_load(store, model, whitening->n_dims, &theirs, err);
+
+    if (rc || !theirs.directions)
+        return rc ? rc : rv_whitening_store_save(store, model, whitening, err);
+    rv_whitening_release(whitening);
+    *whitening = theirs;
+    return RUVLLM_OK;
+}
+
 /* Where the model usually is: from the store, or measured and kept there. */
 static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
                                 const struct ruvllm_learn_params *params, const char *model,
@@ -96,7 +113,7 @@ static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn 
     rv_anchors_release(anchors);
     rc = make_first(e, learn, params, whitening, anchors, err);
     if (!rc && !is_known)
-        rc = rv_whitening_store_save(params->store, model, whitening, err);
+        rc = agree(params->store, model, whitening, err);
     if (!rc)
         rc = rv_anchors_store_save(params->store, model, anchors, err);
     return rc;
@@ -138,6 +155,8 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
     rc = rv_learner_new(&learner, &config, &whitening, err);
     if (!rc && !params->no_background)
         rc = rv_learner_study(learner, &anchors, (enum rv_consolidate_strategy)params->consolidation, err);
+    if (!rc)
+        rc = rv_learner_follow(learner, err);
     rv_anchors_release(&anchors);
     if (!rc && !rv_engine_call(e, hand_over, learner))
         rc = rv_fail(err, RUVLLM_CANCELLED, "the engine closes");

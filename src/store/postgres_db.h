@@ -20,11 +20,9 @@ struct rv_postgres_db {
     bool is_silent;    // it broke because the server said nothing for too long
     bool is_alone;     // nobody else changes the tables' form
     bool is_inside;    // of a transaction: a connection that is lost there is not made again before its end
-    bool is_listening; // for news of generations
+    bool is_listening; // for news
     bool has_missed;   // news, while the connection was lost
     int64_t retry_us;  // when to try again to reach the server
-    uint64_t *claims;  // locks it holds: what it teaches
-    size_t n_claims;
 };
 
 /* Connects and prepares. IO: the server cannot be reached, or refuses us. */

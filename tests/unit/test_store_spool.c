@@ -334,12 +334,17 @@ static void what_a_dead_process_left_is_delivered_by_the_next(void **state)
     ruvllm_store_close(store);
 }
 
+static void keep_last(void *user, const struct rv_store_news *news)
+{
+    *(struct rv_store_news *)user = *news;
+}
+
 static void other_calls_fail_with_a_sentence_and_work_again(void **state)
 {
     ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_error failure = {0};
     struct rv_store_news_listener *listener;
-    struct rv_store_news news;
+    struct rv_store_news news = {0};
     char key[RUVLLM_KEY_SIZE], stranger[RUVLLM_KEY_SIZE];
     ruvllm_key_verdict verdict;
     uint64_t n;
@@ -349,20 +354,21 @@ static void other_calls_fail_with_a_sentence_and_work_again(void **state)
     memcpy(stranger, key, sizeof(key));
     assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID);
     assert_ok(rv_store_news_open(&listener, store, err));
-    assert_ok(rv_store_news_wait(listener, 0, &news, err));
+    assert_ok(rv_store_news_wait(listener, 0, keep_last, &news, err));
+    news = (struct rv_store_news){0};
     store_postgres_stop();
     assert_fails(ruvllm_keys_count(store, &n, &failure), RUVLLM_IO, failure, "cannot count keys");
     assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID); // it was, a moment ago
     stranger[5] = stranger[5] == 'x' ? 'y' : 'x';
     assert_fails(ruvllm_keys_check(store, stranger, sizeof(stranger) - 1, &verdict, NULL, &failure), RUVLLM_IO, failure,
                  "look up a key");
-    assert_int_equal(rv_store_news_wait(listener, 10, &news, &failure), RUVLLM_IO);
+    assert_int_equal(rv_store_news_wait(listener, 10, keep_last, &news, &failure), RUVLLM_IO);
     store_postgres_start();
     for (int i = 0; i < 600 && ruvllm_keys_count(store, &n, NULL); i++)
         rest(100); // it is asked for once a second, and seldom where asking takes long
     assert_ok(ruvllm_keys_count(store, &n, err));
     assert_int_equal(n, 1);
-    for (int i = 0; i < 600 && rv_store_news_wait(listener, 10, &news, NULL); i++)
+    for (int i = 0; i < 600 && rv_store_news_wait(listener, 10, keep_last, &news, NULL); i++)
         rest(100);
     assert_int_equal(news.kind, RV_STORE_NEWS_ANY); // something may have been missed
     store_postgres_stop();
