@@ -120,6 +120,7 @@ def run_with(commands):
                            RUVLLM_TEST_POSTGRES_FOLDER=str(folder))  # fmt: skip
         return max(abs(subprocess.run(command, env=environment).returncode) for command in commands)
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would leave the server behind
         stop(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
