@@ -104,6 +104,23 @@ static void leave_made(struct rv_engine_learn *learn, struct rv_whitening *white
     *anchors = (struct rv_anchors){0};
 }
 
+/*
+ * All who share the store must fold by the same numbers. Measuring takes long, and another replica may have begun at
+ * the same time: who comes second takes what the first has kept.
+ */
+static ruvllm_status agree(struct ruvllm_store *store, const char *model, struct rv_whitening *whitening,
+                           struct ruvllm_error *err)
+{
+    struct rv_whitening theirs;
+    ruvllm_status rc = rv_whitening_store_load(store, model, whitening->n_dims, &theirs, err);
+
+    if (rc || !theirs.directions)
+        return rc ? rc : rv_whitening_store_save(store, model, whitening, err);
+    rv_whitening_release(whitening);
+    *whitening = theirs;
+    return RUVLLM_OK;
+}
+
 /* Where the model usually is: from the store, or measured and kept there. */
 static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
                                 const struct ruvllm_learn_params *params, const char *model,
@@ -124,7 +141,7 @@ static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn 
     if (rc)
         return rc;
     if (!is_known)
-        rc = rv_whitening_store_save(params->store, model, whitening, err);
+        rc = agree(params->store, model, whitening, err);
     if (!rc)
         rc = rv_anchors_store_save(params->store, model, anchors, err);
     if (rc)
@@ -168,6 +185,8 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
     rc = rv_learner_new(&learner, &config, &whitening, err);
     if (!rc && !params->no_background)
         rc = rv_learner_study(learner, &anchors, (enum rv_consolidate_strategy)params->consolidation, err);
+    if (!rc)
+        rc = rv_learner_follow(learner, err);
     rv_anchors_release(&anchors);
     if (!rc && !rv_engine_call(e, hand_over, learner))
         rc = rv_fail(err, RUVLLM_CANCELLED, "the engine closes");

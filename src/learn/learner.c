@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str_map.h"
+#include "learn/learner_follow.h"
 #include "learn/learner_study.h"
 #include "learn/lesson_tokens.h"
 
@@ -330,7 +331,6 @@ ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_co
         rv_whitening_release(whitening);
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate the learner");
     }
-    pthread_mutex_init(&l->keep_lock, NULL); // cannot fail with default attributes
     l->config = *config;
     l->whitening = *whitening;
     *whitening = (struct rv_whitening){0};
@@ -359,13 +359,13 @@ void rv_learner_free(struct rv_learner *learner)
 {
     if (!learner)
         return;
+    rv_learner_follow_end(learner);
     rv_background_close(learner->background);
     rv_tenant_table_free(learner->tenants);
     rv_trace_ring_free(learner->traces);
     rv_reasoning_bank_free(learner->bank);
     rv_anchors_release(&learner->anchors);
     rv_whitening_release(&learner->whitening);
-    pthread_mutex_destroy(&learner->keep_lock);
     rv_free(learner->model);
     rv_free(learner);
 }

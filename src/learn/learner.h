@@ -34,10 +34,17 @@ struct rv_learner_config {
 /* Takes over the whitening, also when it fails. */
 RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv_learner_config *config,
                                         struct rv_whitening *whitening, struct ruvllm_error *err);
+/* Waits for the follower, which waits for the store: an instant, or as long as a server that does not answer has. */
 void rv_learner_free(struct rv_learner *learner);
 /* Starts the background loop, once, before anybody votes. Takes over the anchors, also when it fails. */
 RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
                                           enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
+/*
+ * Starts to follow others who share the store, once: what they teach a tenant counts here from its next request on, a
+ * moment after it was acknowledged there. While the store cannot be listened to that comes later. Without a store there
+ * is nobody to follow.
+ */
+RV_CHECKED ruvllm_status rv_learner_follow(struct rv_learner *learner, struct ruvllm_error *err);
 /*
  * Has the background loop go over what a tenant said since its last tick, however little, and waits until it did, or
  * until nothing is left to do. *n_used: judgements that were new. BUSY after `wait_us`.
@@ -56,7 +63,7 @@ struct rv_learner_voice {
 
 /*
  * References of the caller's, for rv_learner_release_voice. Reads the tenant's log the first time. Has every event that
- * was acknowledged before the call, and does not wait for one that is not.
+ * was acknowledged here before the call, and does not wait for one that is not.
  */
 RV_CHECKED ruvllm_status rv_learner_voice(struct rv_learner *learner, const char *tenant, struct rv_learner_voice *out,
                                           struct ruvllm_error *err);

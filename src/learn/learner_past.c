@@ -83,8 +83,6 @@ static ruvllm_status forget_in_store(struct rv_learner *l, struct rv_learner_ten
         rc = rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA,
                           "event %lld is no feedback: there is nothing to forget", (long long)seq);
     *has_begun = !rc;
-    if (!rc)
-        rv_learner_tenant_will_forget(l);
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]) && !rc; i++)
         rc = rv_store_events_forget_later(l->config.store, t->name, l->model, seq, computed[i], err);
     if (!rc)

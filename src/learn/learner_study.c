@@ -179,9 +179,10 @@ static void on_made(void *user, struct rv_background_job *job)
     if (job->result.budget > 0)
         l->kl_budget = job->result.budget;
     if (!rc) {
-        if (t->study == job->study) {  // else it was let go and came back since
+        t->is_changed = true; // the store is asked: what the tick was made of may have been forgotten elsewhere
+        rc = rv_learner_tenant_read(l, t, &err);
+        if (t->study == job->study) {  // else it was let go and came back since, or something was forgotten
             t->study->is_busy = false; // whatever comes of this one, there may be a next
-            rc = rv_learner_tenant_read(l, t, &err);
             if (!rc && job->rc)
                 err = job->err;
             rc = rc ? rc : job->rc ? job->rc : settle(l, t, job, &err);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "learn/learner_study.h"
 #include "learn/tenant_checkpoint.h"
 #include "learn/tick_event.h"
 #include "store/store_checkpoints.h"
@@ -66,7 +67,7 @@ static void keep(const struct rv_learner *l, struct rv_learner_tenant *t, int64_
         return;
     rc = rv_tenant_checkpoint_write(t->state, &bytes, &len, &trouble);
     if (!rc)
-        rc = rv_store_checkpoints_put(l->config.store, t->name, l->model, t->seq, bytes, len, &trouble);
+        rc = rv_store_checkpoints_put(l->config.store, t->name, l->model, t->seq, t->n_forgotten, bytes, len, &trouble);
     rv_free(bytes);
     t->kept_seq = t->seq; // also after a failure: the next try is as many events away
     if (rc)
@@ -74,28 +75,15 @@ static void keep(const struct rv_learner *l, struct rv_learner_tenant *t, int64_
 }
 
 /*
- * It is out of the table already, so somebody else may have read it again and had something of it forgotten: then it
- * is not kept, because a checkpoint would bring that back.
+ * It is out of the table already, so somebody else may have read it again and had something of it forgotten, or another
+ * process did: the store knows, and then keeps nothing of it.
  */
 static void let_go(void *user, struct rv_tenant_link *link, bool is_end)
 {
     struct rv_learner_tenant *t = (struct rv_learner_tenant *)link;
-    struct rv_learner *l = user;
-
-    if (!is_end) {
-        pthread_mutex_lock(&l->keep_lock);
-        if (t->n_forgotten == l->n_forgotten)
-            keep(l, t, IDLE_EVENTS);
-        pthread_mutex_unlock(&l->keep_lock);
-    }
+    if (!is_end)
+        keep(user, t, IDLE_EVENTS);
     free_tenant(t);
-}
-
-void rv_learner_tenant_will_forget(struct rv_learner *learner)
-{
-    pthread_mutex_lock(&learner->keep_lock);
-    learner->n_forgotten++;
-    pthread_mutex_unlock(&learner->keep_lock);
 }
 
 /*
@@ -174,7 +162,6 @@ void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenan
 {
     uint64_t n_bytes = bytes_of(tenant);
 
-    tenant->n_forgotten = learner->n_forgotten; // of this tenant's nothing is forgotten while its lock is held
     pthread_mutex_lock(&tenant->voice_lock);
     tenant->is_whole = tenant->is_read && !tenant->is_behind && !tenant->is_lost && !tenant->is_unpublished;
     pthread_mutex_unlock(&tenant->voice_lock);
@@ -337,6 +324,17 @@ static ruvllm_status apply_taught(struct rv_learner *l, struct rv_learner_tenant
     return rc;
 }
 
+/* Somebody else went back: what was voted on here since is not gone over again. Of a log that is read anew it was. */
+static void undo_study(struct rv_learner_tenant *t, const struct rv_store_event *event)
+{
+    int64_t to = event->kind == RV_STORE_EVENT_ROLLBACK ? event->generation
+                 : event->kind == RV_STORE_EVENT_GATE   ? rv_tick_event_goes_back_to(event->result)
+                                                        : -1;
+
+    if (t->is_read && to >= 0)
+        rv_learner_study_undo(t, to);
+}
+
 static ruvllm_status apply_event(struct rv_learner *l, struct rv_learner_tenant *t, const struct rv_store_event *event,
                                  struct ruvllm_error *err)
 {
@@ -344,6 +342,7 @@ static ruvllm_status apply_event(struct rv_learner *l, struct rv_learner_tenant 
         return rv_tenant_learner_skip(t->state, err);
     if (event->kind == RV_STORE_EVENT_ROLLBACK && !rv_tenant_learner_has(t->state, event->generation))
         return RUVLLM_OK; // wished for while another process went on: nothing was gone back to, then as now
+    undo_study(t, event);
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
     if (event->kind == RV_STORE_EVENT_DEEP)
@@ -374,15 +373,11 @@ static bool on_event(void *user, const struct rv_store_event *event)
 ruvllm_status rv_learner_tenant_read_pause(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                            struct ruvllm_error *err)
 {
-    struct rv_store_learner *row = rv_calloc(1, sizeof(*row));
-    ruvllm_status rc;
+    struct rv_store_look look;
+    ruvllm_status rc = rv_store_learner_look(learner->config.store, tenant->name, learner->model, &look, err);
 
-    if (!row)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate where learning stands");
-    rc = rv_store_learner_get(learner->config.store, tenant->name, learner->model, row, err);
     if (!rc)
-        tenant->is_paused = row->is_paused;
-    rv_free(row);
+        tenant->is_paused = look.is_paused;
     return rc;
 }
 
@@ -412,8 +407,10 @@ static ruvllm_status read_checkpoint(struct rv_learner *l, struct rv_learner_ten
 static ruvllm_status begin_anew(struct rv_learner *l, struct rv_learner_tenant *t, struct ruvllm_error *err)
 {
     struct rv_tenant_learner *state;
+    struct rv_store_look look;
+    uint64_t n_missed = l->n_missed;
     int64_t seq = 0;
-    ruvllm_status rc = rv_learner_tenant_read_pause(l, t, err);
+    ruvllm_status rc = rv_store_learner_look(l->config.store, t->name, l->model, &look, err); // before all that is read
 
     if (!rc)
         rc = read_checkpoint(l, t, &state, &seq, err);
@@ -428,6 +425,9 @@ static ruvllm_status begin_anew(struct rv_learner *l, struct rv_learner_tenant *
     rv_tenant_learner_free(t->state);
     t->state = state;
     t->seq = t->kept_seq = seq;
+    t->is_paused = look.is_paused;
+    t->n_forgotten = look.n_forgotten;
+    t->n_missed = n_missed;
     t->n_spooled = 0;
     t->is_read = t->is_lost = false;
     return RUVLLM_OK;
@@ -455,6 +455,34 @@ static ruvllm_status read_rest(struct rv_learner *l, struct rv_learner_tenant *t
     return rc;
 }
 
+/*
+ * What others did, as far as it was heard: the store is asked, and what it says decides whether anything is read. Of
+ * this learner's own events nothing is asked, because their numbers are in the state. While the store is away the
+ * tenant goes on as it is, and the next call asks again.
+ */
+static void heed_news(struct rv_learner *l, struct rv_learner_tenant *t)
+{
+    uint64_t n_missed = l->n_missed;
+    struct ruvllm_error trouble;
+    struct rv_store_look look;
+
+    if (!t->is_read || (n_missed == t->n_missed && !t->is_changed && t->heard_seq <= t->seq + t->n_spooled))
+        return;
+    t->is_changed = false;
+    t->heard_seq = 0;
+    if (rv_store_learner_look(l->config.store, t->name, l->model, &look, &trouble)) {
+        t->is_changed = true;
+        return;
+    }
+    t->n_missed = n_missed;
+    t->is_paused = look.is_paused;
+    t->is_behind = t->is_behind || look.last_seq > t->seq + t->n_spooled;
+    if (look.n_forgotten == t->n_forgotten)
+        return;
+    t->is_lost = true; // it is made of what was forgotten, and so may the study be
+    rv_learner_study_drop(t);
+}
+
 ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                      struct ruvllm_error *err)
 {
@@ -463,6 +491,8 @@ ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learn
     bool is_new = !t->is_read && t->seq == 0, is_waiting = false;
     ruvllm_status rc = RUVLLM_OK;
 
+    if (l->config.store)
+        heed_news(l, t);
     /* What has no number yet cannot be told from what the log has, before it is delivered. */
     if (t->is_behind && t->n_spooled)
         is_waiting = rv_store_events_are_spooled(l->config.store);

@@ -23,10 +23,10 @@ struct rv_learner {
     struct rv_reasoning_bank *bank;
     struct rv_tenant_table *tenants;
     struct rv_anchors anchors;
-    struct rv_background *background; // NULL: none
-    pthread_mutex_t keep_lock;        // held while a tenant that goes is kept
-    _Atomic uint64_t n_forgotten;     // times that somebody had something forgotten; changed under keep_lock
-    _Atomic double kl_budget;         // nats a token on anchors; 0: no tick has looked at them since the start
+    struct rv_background *background;     // NULL: none
+    struct rv_learner_follower *follower; // NULL: none
+    _Atomic uint64_t n_missed;            // times that anything may have happened to anybody, unheard; see heed_news
+    _Atomic double kl_budget;             // nats a token on anchors; 0: no tick has looked at them since the start
 };
 
 /* An event of which nobody knows whether it is in the log: writing it failed in a way that leaves that open. */
@@ -52,12 +52,20 @@ struct rv_learner_tenant {
     int64_t seq;                // of the last event that is in it
     int64_t n_spooled;          // events in it beyond that, which have no number yet
     int64_t kept_seq;           // of the last checkpoint
-    uint64_t n_forgotten;       // as the learner's when it was left: nothing of it was forgotten since
+    int64_t n_forgotten;        // as the store had it before the log was read; see struct rv_store_look
+    uint64_t n_missed;          // as the learner's then, or when the store was asked last
     struct rv_learner_doubt doubt;
     struct rv_tenant_learner *state;
 
     struct rv_deep_shelf deep; // what is below the head
     struct rv_study *study;    // what the background loop goes over; NULL: nothing yet
+
+    /*
+     * What others did, as the follower heard; it takes no tenant's lock. Who has the lock takes these back before he
+     * asks the store, which has all that was heard of, so what comes meanwhile is asked for again.
+     */
+    _Atomic int64_t heard_seq; // the log has an event of this number
+    _Atomic bool is_changed;   // something was forgotten, or learning paused or resumed
 
     pthread_mutex_t voice_lock;
     struct rv_learner_voice voice; // what answers: changed with both locks held, so either is enough to read it
@@ -109,8 +117,6 @@ bool rv_learner_tenant_was_done(struct rv_learner_tenant *tenant, enum rv_store_
  */
 void rv_learner_tenant_settle(struct rv_learner *learner, struct rv_learner_tenant *tenant, ruvllm_status applied,
                               const struct ruvllm_error *why);
-/* Before anything of any tenant is forgotten in the store: what is in nobody's hands now is not kept as it was. */
-void rv_learner_tenant_will_forget(struct rv_learner *learner);
 /* True for what teaches: votes, corrections, pairs. */
 bool rv_learner_tenant_is_taught_by(enum rv_store_event_kind kind);
 /* Whose deep runs. */

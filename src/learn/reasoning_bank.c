@@ -213,15 +213,22 @@ static void make_way(struct rv_reasoning_bank *b)
     }
 }
 
+/* Out of memory with the one that was found or added last; it is read again when it is asked for. */
+static void drop_first(struct rv_reasoning_bank *b)
+{
+    struct tenant *t = b->tenants;
+
+    b->tenants = t->next;
+    free_tenant(t);
+}
+
 /* A tenant that lacks one of its patterns is worth nothing: where there is a store it is read again. */
 static bool take_one(struct rv_reasoning_bank *b, struct tenant *t, const struct entry *e, struct ruvllm_error *err)
 {
     if (!keep(b, t, &e->pattern, e->embedding, err))
         return true;
-    if (b->config.store) {
-        b->tenants = t->next; // it was found last, so it is the first
-        free_tenant(t);
-    }
+    if (b->config.store)
+        drop_first(b);
     return false;
 }
 
@@ -405,8 +412,7 @@ static ruvllm_status load(struct rv_reasoning_bank *b, const char *name, struct 
             rc = keep(b, loading.tenant, &e->pattern, e->embedding, err);
     }
     if (rc) {
-        b->tenants = loading.tenant->next;
-        free_tenant(loading.tenant);
+        drop_first(b);
         return rv_fail_in(err, rc, "cannot read the patterns of tenant '%s'", name);
     }
     *out = loading.tenant;
@@ -576,14 +582,23 @@ static bool is_of(const struct rv_reasoning_pattern *p, int64_t seq, int64_t tim
     return p->seq == seq || (p->seq == 0 && p->time_us == time_us);
 }
 
-/* A tenant that is taken out of memory is read again when it is asked for; without a store there are no numbers. */
+void rv_reasoning_bank_drop(struct rv_reasoning_bank *bank, const char *tenant)
+{
+    pthread_mutex_lock(&bank->lock);
+    if (tenant && find(bank, tenant))
+        drop_first(bank);
+    while (!tenant && bank->tenants)
+        drop_first(bank);
+    pthread_mutex_unlock(&bank->lock);
+}
+
+/* Without a store there are no numbers. */
 ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq, int64_t time_us,
                                        struct ruvllm_error *err)
 {
     const char *name = name_of(tenant);
     ruvllm_status rc;
     struct list rest = {0};
-    struct tenant *t;
     struct entry *e;
 
     pthread_mutex_lock(&bank->save_lock);
@@ -596,11 +611,8 @@ ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const cha
             push(&rest, e);
     }
     bank->unsaved = rest;
-    t = find(bank, name);
-    if (t) {
-        bank->tenants = t->next;
-        free_tenant(t);
-    }
+    if (find(bank, name))
+        drop_first(bank);
     pthread_mutex_unlock(&bank->lock);
     if (!rc && bank->config.store)
         rc = seq ? rv_store_patterns_delete_event(bank->config.store, name, bank->model, seq, time_us, NULL, err)

@@ -71,6 +71,8 @@ RV_CHECKED ruvllm_status rv_reasoning_bank_list(struct rv_reasoning_bank *bank, 
  */
 RV_CHECKED ruvllm_status rv_reasoning_bank_forget(struct rv_reasoning_bank *bank, const char *tenant, int64_t seq,
                                                   int64_t time_us, struct ruvllm_error *err);
+/* A tenant's patterns were changed in the store, or anybody's (NULL): they are read again. There must be a store. */
+void rv_reasoning_bank_drop(struct rv_reasoning_bank *bank, const char *tenant);
 /* Writes what waits, now. */
 RV_CHECKED ruvllm_status rv_reasoning_bank_flush(struct rv_reasoning_bank *bank, struct ruvllm_error *err);
 /* Patterns that were given up because the store was away for too long. */

@@ -133,6 +133,16 @@ static struct rv_tenant_link *take_oldest(struct rv_tenant_table *table)
 
 /* ---- doors ---------------------------------------------------------------------------------- */
 
+/* With the table locked; NULL when it is not here. */
+static struct rv_tenant_link *find(struct rv_tenant_table *table, const char *name)
+{
+    struct rv_tenant_link *link = *bucket_of(table, name);
+
+    while (link && strcmp(link->name, name) != 0)
+        link = link->next;
+    return link;
+}
+
 ruvllm_status rv_tenant_table_take(struct rv_tenant_table *table, const char *name, struct rv_tenant_link **out,
                                    struct ruvllm_error *err)
 {
@@ -140,8 +150,7 @@ ruvllm_status rv_tenant_table_take(struct rv_tenant_table *table, const char *na
     ruvllm_status rc = RUVLLM_OK;
 
     pthread_mutex_lock(&table->lock);
-    for (link = *bucket_of(table, name); link && strcmp(link->name, name) != 0; link = link->next)
-        ;
+    link = find(table, name);
     if (!link)
         rc = add(table, name, &link, err);
     else if (link->n_users == 0)
@@ -175,6 +184,18 @@ void rv_tenant_table_leave_as_it_was(struct rv_tenant_table *table, struct rv_te
     pthread_mutex_lock(&table->lock);
     if (--link->n_users == 0)
         put_last(table, link);
+    pthread_mutex_unlock(&table->lock);
+}
+
+void rv_tenant_table_visit(struct rv_tenant_table *table, const char *name,
+                           void (*fn)(void *user, struct rv_tenant_link *link), void *user)
+{
+    struct rv_tenant_link *link;
+
+    pthread_mutex_lock(&table->lock);
+    link = find(table, name);
+    if (link)
+        fn(user, link);
     pthread_mutex_unlock(&table->lock);
 }
 

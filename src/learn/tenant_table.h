@@ -45,6 +45,13 @@ void rv_tenant_table_leave(struct rv_tenant_table *table, struct rv_tenant_link 
 /* For who has only looked: it takes what it took, and nobody is let go, so this waits for nothing. */
 void rv_tenant_table_leave_as_it_was(struct rv_tenant_table *table, struct rv_tenant_link *link);
 
+/*
+ * Has `fn` see the one of this name, if it is here, with the table locked: it waits for nothing. Nobody becomes younger
+ * by it.
+ */
+void rv_tenant_table_visit(struct rv_tenant_table *table, const char *name,
+                           void (*fn)(void *user, struct rv_tenant_link *link), void *user);
+
 struct rv_tenant_table_stats {
     uint64_t n;       // that are here
     uint64_t n_bytes; // that they take

@@ -386,6 +386,17 @@ static const struct migration migrations[] = {
                  [RV_SQL_POSTGRES] = "DROP TABLE checkpoint;"
                                      "UPDATE ruvllm.version SET n = 6"},
     },
+    {
+        .name = "have logs count what was forgotten",
+        .up = {[RV_SQL_SQLITE] = "ALTER TABLE tenant_log ADD COLUMN n_forgotten INTEGER NOT NULL DEFAULT 0;"
+                                 "PRAGMA user_version = 8",
+               [RV_SQL_POSTGRES] = "ALTER TABLE tenant_log ADD COLUMN n_forgotten BIGINT NOT NULL DEFAULT 0;"
+                                   "UPDATE ruvllm.version SET n = 8"},
+        .down = {[RV_SQL_SQLITE] = "ALTER TABLE tenant_log DROP COLUMN n_forgotten;"
+                                   "PRAGMA user_version = 7",
+                 [RV_SQL_POSTGRES] = "ALTER TABLE tenant_log DROP COLUMN n_forgotten;"
+                                     "UPDATE ruvllm.version SET n = 7"},
+    },
 };
 
 enum { NEWEST = sizeof(migrations) / sizeof(migrations[0]) };

@@ -7,9 +7,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/postgres_ask.h"
 #include "store/postgres_statement.h"
+#include "store/sql_news.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -56,7 +59,7 @@ ruvllm_status rv_postgres_db_fail(struct rv_store_db *base, const PGresult *resu
     if (db->is_broken)
         status = RUVLLM_IO;
     if (!why)
-        why = PQerrorMessage(db->conn);
+        why = db->is_silent ? "nothing, for too long" : PQerrorMessage(db->conn);
     return rv_fail_kind(err, status, status == RUVLLM_NO_MEMORY ? RUVLLM_ERROR_OUT_OF_MEMORY : RUVLLM_ERROR_STORAGE,
                         "cannot %s: the database says: %.*s", doing, (int)strcspn(why, "\n"), why);
 }
@@ -65,7 +68,7 @@ ruvllm_status rv_postgres_db_fail(struct rv_store_db *base, const PGresult *resu
 static ruvllm_status run_tagged(struct rv_store_db *base, const char *sql, const char *tag, const char *doing,
                                 struct ruvllm_error *err)
 {
-    PGresult *result = PQexec(rv_postgres_db_of(base)->conn, sql);
+    PGresult *result = rv_postgres_ask(rv_postgres_db_of(base), sql, NULL);
     ExecStatusType status = PQresultStatus(result);
     ruvllm_status rc = RUVLLM_OK;
 
@@ -95,7 +98,7 @@ static bool is_lost(const struct rv_store_db *base)
 static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err)
 {
     static const char SETTINGS[] =
-        "SET search_path = ruvllm; SET client_min_messages = warning; SET lock_timeout = '10s';"
+        "SET search_path = ruvllm; SET client_min_messages = warning; SET lock_timeout = '5s';"
         "SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s';"
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
     const char *encoding = PQparameterStatus(db->conn, "server_encoding");
@@ -105,22 +108,23 @@ static ruvllm_status prepare(struct rv_postgres_db *db, struct ruvllm_error *err
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_STORAGE,
                             "the database keeps its texts as %.40s: make one with the encoding UTF8",
                             encoding ? encoding : "nobody knows what");
+    /* So that libpq waits for nothing by itself: that is done in one place, and has an end. */
+    if (PQsetnonblocking(db->conn, 1))
+        return rv_postgres_db_fail(&db->base, NULL, "prepare the connection", err);
     rc = run(&db->base, SETTINGS, "prepare the connection", err);
     if (!rc && db->is_reader)
         rc = run(&db->base, "SET default_transaction_read_only = on", "prepare the connection", err);
     if (!rc && db->is_listening)
-        rc = run(&db->base, "LISTEN ruvllm_generation", "listen for generations", err);
+        rc = run(&db->base, "LISTEN " RV_SQL_NEWS_CHANNEL, "listen for news", err);
     return rc;
 }
 
 /* An attempt that took long, because nobody answers, is not soon made again: somebody waits for each. */
-static ruvllm_status unreachable(struct rv_postgres_db *db, int64_t began_us, const char *doing,
-                                 struct ruvllm_error *err)
+static void put_off(struct rv_postgres_db *db, int64_t began_us)
 {
     int64_t now = rv_clock_us(), pause = 10 * (now - began_us);
 
     db->retry_us = now + (pause > RETRY_US ? pause : RETRY_US);
-    return rv_postgres_db_fail(&db->base, NULL, doing, err);
 }
 
 ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing, struct ruvllm_error *err)
@@ -134,14 +138,11 @@ ruvllm_status rv_postgres_db_revive(struct rv_store_db *base, const char *doing,
     if (db->is_inside || began_us < db->retry_us)
         return rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "cannot %s: the database is away", doing);
     db->has_missed = true;
-    db->n_claims = 0; // they ended with the connection
+    db->is_broken = db->is_silent = false;
     PQreset(db->conn);
-    if (PQstatus(db->conn) != CONNECTION_OK)
-        return unreachable(db, began_us, doing, err);
-    db->is_broken = false;
-    rc = prepare(db, err);
+    rc = PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : rv_postgres_db_fail(base, NULL, doing, err);
     if (rc)
-        db->retry_us = rv_clock_us() + RETRY_US;
+        put_off(db, began_us);
     db->is_broken = rc != RUVLLM_OK; // one that is not prepared must not be used
     return rc;
 }
@@ -153,23 +154,40 @@ static void ignore_notice(void *user, const char *text)
     (void)text;
 }
 
+/* Whether a URL wants to wait for ever, which nobody can: its callers hold locks. */
+static bool is_endless(const char *url)
+{
+    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    bool is_so = false;
+
+    for (const PQconninfoOption *o = options; o && o->keyword; o++)
+        is_so = is_so || (strcmp(o->keyword, "connect_timeout") == 0 && o->val && strtol(o->val, NULL, 10) <= 0);
+    PQconninfoFree(options);
+    return is_so;
+}
+
 static ruvllm_status connect_to(struct rv_postgres_db *db, const char *url, struct ruvllm_error *err)
 {
-    /* What comes later wins: the URL may set everything but the encoding. */
+    /*
+     * What comes later wins: the URL may set everything but the encoding. Three seconds are for each address that the
+     * URL has, with all that is said until both know each other; who is alive answers within that.
+     */
     const char *const names[] = {"connect_timeout",
                                  "application_name",
                                  "keepalives_idle",
                                  "tcp_user_timeout",
                                  "dbname",
                                  "client_encoding",
+                                 is_endless(url) ? "connect_timeout" : NULL,
                                  NULL};
-    const char *const values[] = {"3", "ruvllm", "10", "10000", url, "UTF8", NULL};
+    const char *const values[] = {"3", "ruvllm", "10", "10000", url, "UTF8", "3", NULL};
 
     db->conn = PQconnectdbParams(names, values, 1);
     if (!db->conn)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a connection");
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
-    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err) : unreachable(db, rv_clock_us(), "connect", err);
+    return PQstatus(db->conn) == CONNECTION_OK ? prepare(db, err)
+                                               : rv_postgres_db_fail(&db->base, NULL, "connect", err);
 }
 
 bool rv_postgres_db_is_mended(int version)
@@ -198,7 +216,6 @@ static void close_db(struct rv_store_db *base)
     struct rv_postgres_db *db = rv_postgres_db_of(base);
 
     PQfinish(db->conn);
-    rv_free(db->claims);
     rv_free(db);
 }
 
@@ -227,18 +244,21 @@ static ruvllm_status end(struct rv_store_db *base, ruvllm_status rc, struct ruvl
         rc = run_tagged(base, "COMMIT", "COMMIT", "write to the disk", err);
     else
         (void)run(base, "ROLLBACK", "undo", NULL); // where that fails the connection is lost, and so is what was done
-    rv_postgres_db_of(base)->is_inside = false;
+    rv_postgres_db_of(base)->is_inside = rv_postgres_db_of(base)->is_alone = false;
     return rc;
 }
 
 static ruvllm_status begin_alone(struct rv_store_db *base, struct ruvllm_error *err)
 {
+    static const char ALONE[] = "SET LOCAL lock_timeout = '300s'; SET LOCAL statement_timeout = '300s';"
+                                "SELECT pg_advisory_xact_lock(1383429708)";
+    _Static_assert(TABLES_LOCK == 1383429708 && RV_POSTGRES_DB_ALONE_SECONDS == 300, "the numbers above are these");
     ruvllm_status rc = begin(base, err);
 
     if (rc)
         return rc;
-    _Static_assert(TABLES_LOCK == 1383429708, "the number below is this one");
-    rc = run(base, "SELECT pg_advisory_xact_lock(1383429708)", "wait for others who change the tables", err);
+    rv_postgres_db_of(base)->is_alone = true;
+    rc = run(base, ALONE, "wait for others who change the tables", err);
     return rc ? end(base, rc, err) : RUVLLM_OK;
 }
 
@@ -282,29 +302,47 @@ static ruvllm_status version_of(struct rv_store_db *db, int64_t *version, struct
 
 /* ---- what takes more than one process ------------------------------------------------------ */
 
-/* A message is a tenant, a space and a model. */
-static void read_message(const char *text, struct rv_store_news *out)
+/* The number of a message, and where it ends; NULL: there is none. */
+static const char *read_number_of(const char *text, int64_t *out)
 {
-    size_t tenant_len = strcspn(text, " "), model_len = text[tenant_len] ? strlen(text + tenant_len + 1) : 0;
+    char *end;
 
-    out->kind = RV_STORE_NEWS_ANY;
-    if (!text[tenant_len] || tenant_len > RV_STORE_TENANT_MAX || model_len > RV_STORE_MODEL_MAX)
-        return; // not of our making: look everywhere
-    out->kind = RV_STORE_NEWS_GENERATION;
-    memcpy(out->tenant, text, tenant_len);
-    memcpy(out->model, text + tenant_len + 1, model_len);
+    if (*text < '0' || *text > '9')
+        return NULL;
+    *out = strtoll(text, &end, 10);
+    return end;
 }
 
-/* What has come already; false: nothing. */
-static bool take_news(struct rv_postgres_db *db, struct rv_store_news *out)
+/* A message as RV_SQL_NEWS_CHANNEL has them. One that is not of our making means: look everywhere. */
+static void read_message(const char *text, struct rv_store_news *out)
 {
-    PGnotify *message = PQnotifies(db->conn);
+    size_t tenant_len = strcspn(text, " "), model_len;
+    const char *rest = text[tenant_len] ? read_number_of(text + tenant_len + 1, &out->seq) : NULL;
 
-    if (!message)
-        return false;
-    read_message(message->extra, out);
-    PQfreemem(message);
-    return true;
+    *out = (struct rv_store_news){.kind = RV_STORE_NEWS_ANY, .seq = out->seq};
+    model_len = rest && *rest == ' ' ? strlen(rest + 1) : RV_STORE_MODEL_MAX + 1;
+    if (tenant_len > RV_STORE_TENANT_MAX || model_len > RV_STORE_MODEL_MAX)
+        return;
+    out->kind = out->seq > 0 ? RV_STORE_NEWS_EVENTS : RV_STORE_NEWS_CHANGE;
+    memcpy(out->tenant, text, tenant_len);
+    memcpy(out->model, rest + 1, model_len);
+}
+
+/* Tells of all that has come already; false: nothing. */
+static bool tell_news(struct rv_postgres_db *db, rv_store_news_fn fn, void *user)
+{
+    bool is_any = false;
+    PGnotify *message;
+
+    while ((message = PQnotifies(db->conn)) != NULL) {
+        struct rv_store_news news = {0};
+
+        read_message(message->extra, &news);
+        PQfreemem(message);
+        fn(user, &news);
+        is_any = true;
+    }
+    return is_any;
 }
 
 static void rest(int32_t ms)
@@ -319,32 +357,31 @@ static ruvllm_status start_listening(struct rv_postgres_db *db, struct ruvllm_er
     ruvllm_status rc;
 
     if (db->is_listening)
-        return rv_postgres_db_revive(&db->base, "listen for generations", err);
-    rc = rv_postgres_db_revive(&db->base, "listen for generations", err);
+        return rv_postgres_db_revive(&db->base, "listen for news", err);
+    rc = rv_postgres_db_revive(&db->base, "listen for news", err);
     if (!rc)
-        rc = run(&db->base, "LISTEN ruvllm_generation", "listen for generations", err);
+        rc = run(&db->base, "LISTEN " RV_SQL_NEWS_CHANNEL, "listen for news", err);
     db->is_listening = db->has_missed = !rc; // who begins to listen has missed all before
     return rc;
 }
 
-static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, struct rv_store_news *out,
+static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, rv_store_news_fn fn, void *user,
                                struct ruvllm_error *err)
 {
     struct rv_postgres_db *db = rv_postgres_db_of(base);
     int64_t deadline = rv_clock_us() + (int64_t)ms * 1000;
     ruvllm_status rc = start_listening(db, err);
 
-    *out = (struct rv_store_news){.kind = RV_STORE_NEWS_NONE};
     if (rc) {
         rest(ms < 100 ? ms : 100); // who asks in a loop shall not spin
         return rc;
     }
     if (db->has_missed) {
         db->has_missed = false;
-        out->kind = RV_STORE_NEWS_ANY;
+        fn(user, &(struct rv_store_news){.kind = RV_STORE_NEWS_ANY});
         return RUVLLM_OK;
     }
-    while (!take_news(db, out)) {
+    while (!tell_news(db, fn, user)) {
         struct pollfd socket = {.fd = PQsocket(db->conn), .events = POLLIN};
         int64_t left = deadline - rv_clock_us();
 
@@ -352,98 +389,9 @@ static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, struct rv_s
             return RUVLLM_OK;
         (void)poll(&socket, 1, (int)(left / 1000) + 1); // whatever it says: consuming tells
         if (!PQconsumeInput(db->conn) || is_lost(base))
-            return rv_postgres_db_fail(base, NULL, "listen for generations", err);
+            return rv_postgres_db_fail(base, NULL, "listen for news", err);
     }
     return RUVLLM_OK;
-}
-
-/* The lock of a tenant's model, a number among 2^64. */
-static uint64_t lock_of(const struct rv_store_claim *claim)
-{
-    uint8_t hash[RV_SECRET_BYTES];
-    char name[RV_STORE_TENANT_MAX + RV_STORE_MODEL_MAX + 2] = {0};
-    size_t tenant_len = strlen(claim->tenant), model_len = strlen(claim->model);
-    uint64_t key = 0;
-
-    memcpy(name, claim->tenant, tenant_len);
-    memcpy(name + tenant_len + 1, claim->model, model_len);
-    rv_secret_hash(hash, name, tenant_len + 1 + model_len);
-    for (int i = 0; i < 8; i++)
-        key = key << 8 | hash[i];
-    return key ? key : 1;
-}
-
-/* Asks one of the two functions about a lock. */
-static ruvllm_status ask_lock(struct rv_store_db *base, const char *sql, uint64_t key, bool *yes,
-                              struct ruvllm_error *err)
-{
-    struct rv_sql_statement s;
-    ruvllm_status rc = rv_sql_statement_begin(&s, base, sql, "become the one who teaches", err);
-    bool has_row;
-
-    *yes = false;
-    if (rc)
-        return rc;
-    rv_sql_statement_bind_int(&s, (int64_t)key);
-    rc = rv_sql_statement_step(&s, &has_row, err);
-    if (!rc && has_row) {
-        *yes = rv_sql_statement_int(&s) == 1;
-        rc = rv_sql_statement_status(&s, err);
-    }
-    rv_sql_statement_end(&s);
-    return rc;
-}
-
-/* Where a claim is among those held; their number when it is not. A learner has few at a time. */
-static size_t find_claim(const struct rv_postgres_db *db, uint64_t key)
-{
-    size_t i = 0;
-
-    while (i < db->n_claims && db->claims[i] != key)
-        i++;
-    return i;
-}
-
-static ruvllm_status learner_take(struct rv_store_db *base, const struct rv_store_claim *claim,
-                                  enum rv_store_claimed *out, struct ruvllm_error *err)
-{
-    struct rv_postgres_db *db = rv_postgres_db_of(base);
-    uint64_t key = lock_of(claim), *claims;
-    int64_t one = 0;
-    bool got = false;
-    ruvllm_status rc = read_number(base, "SELECT 1", &one, err); // is the connection, and so the lock, still there?
-
-    *out = RV_STORE_CLAIM_OTHER;
-    if (rc)
-        return rc;
-    if (find_claim(db, key) < db->n_claims) {
-        *out = RV_STORE_CLAIM_KEPT;
-        return RUVLLM_OK;
-    }
-    claims = rv_realloc_array(db->claims, db->n_claims + 1, sizeof(*claims));
-    if (!claims)
-        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a claim");
-    db->claims = claims;
-    rc = ask_lock(base, "SELECT pg_try_advisory_lock($1)::int", key, &got, err);
-    if (rc || !got)
-        return rc;
-    claims[db->n_claims++] = key;
-    *out = RV_STORE_CLAIM_TAKEN;
-    return RUVLLM_OK;
-}
-
-static ruvllm_status learner_leave(struct rv_store_db *base, const struct rv_store_claim *claim,
-                                   struct ruvllm_error *err)
-{
-    struct rv_postgres_db *db = rv_postgres_db_of(base);
-    uint64_t key = lock_of(claim);
-    size_t i = find_claim(db, key);
-    bool had;
-
-    if (is_lost(base) || i == db->n_claims)
-        return RUVLLM_OK;
-    db->claims[i] = db->claims[--db->n_claims];
-    return ask_lock(base, "SELECT pg_advisory_unlock($1)::int", key, &had, err);
 }
 
 static const struct rv_sql_ops engine = {
@@ -460,8 +408,6 @@ static const struct rv_sql_ops engine = {
     .version = version_of,
     .is_lost = is_lost,
     .wait_news = wait_news,
-    .learner_take = learner_take,
-    .learner_leave = learner_leave,
 };
 
 ruvllm_status rv_postgres_db_open(struct rv_store_db **out, const char *url, bool is_reader, struct ruvllm_error *err)

@@ -9,17 +9,20 @@
 
 #include <libpq-fe.h>
 
+/* How long whoever changes the tables' form may take for a statement, and wait for another who does. */
+enum { RV_POSTGRES_DB_ALONE_SECONDS = 300 };
+
 struct rv_postgres_db {
     struct rv_store_db base; // first: what others hold is a pointer to it
     PGconn *conn;
     bool is_reader;
     bool is_broken;    // it failed in a way that only a new connection mends
+    bool is_silent;    // it broke because the server said nothing for too long
+    bool is_alone;     // nobody else changes the tables' form
     bool is_inside;    // of a transaction: a connection that is lost there is not made again before its end
-    bool is_listening; // for news of generations
+    bool is_listening; // for news
     bool has_missed;   // news, while the connection was lost
     int64_t retry_us;  // when to try again to reach the server
-    uint64_t *claims;  // locks it holds: what it teaches
-    size_t n_claims;
 };
 
 /* Connects and prepares. IO: the server cannot be reached, or refuses us. */

@@ -4,7 +4,7 @@
  */
 #include "store/postgres_statement.h"
 
-#include "store/postgres_db.h"
+#include "store/postgres_ask.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,10 @@ static PGresult *execute(struct rv_sql_statement *s)
 
     for (int i = 0; i < s->n_values; i++)
         set_value(&v, i, &s->values[i]);
-    return PQexecParams(rv_postgres_db_of(s->db)->conn, s->sql, s->n_values, v.types, v.data, v.lens, v.formats, 1);
+    return rv_postgres_ask(
+        rv_postgres_db_of(s->db), s->sql,
+        &(struct rv_postgres_values){
+            .n = s->n_values, .types = v.types, .data = v.data, .lens = v.lens, .formats = v.formats});
 }
 
 ruvllm_status rv_postgres_statement_start(struct rv_sql_statement *s, struct ruvllm_error *err)

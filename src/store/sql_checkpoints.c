@@ -6,20 +6,28 @@
 
 #include <string.h>
 
-static const char PUT[] = "INSERT INTO checkpoint (tenant, model, seq, content) VALUES ($1, $2, $3, $4)"
-                          " ON CONFLICT (tenant, model) DO UPDATE SET seq = $3, content = $4";
+/* PostgreSQL is told to keep the log's row as it is until the end: SQLite has one writer at a time in any case. */
+#define PUT_IF_AS_READ(lock)                                                                                           \
+    "WITH log AS (SELECT 1 FROM tenant_log WHERE tenant = $1 AND n_forgotten = $2" lock ")"                            \
+    " INSERT INTO checkpoint (tenant, model, seq, content) SELECT $1, $3, $4, $5 FROM log WHERE true"                  \
+    " ON CONFLICT (tenant, model) DO UPDATE SET seq = $4, content = $5"
+
+static const char PUT_LITE[] = PUT_IF_AS_READ("");
+static const char PUT_POSTGRES[] = PUT_IF_AS_READ(" FOR SHARE");
 static const char GET[] = "SELECT seq, content FROM checkpoint WHERE tenant = $1 AND model = $2";
 static const char DROP[] = "DELETE FROM checkpoint WHERE tenant = $1 AND seq >= $2";
 
 ruvllm_status rv_sql_checkpoints_put(struct rv_store_db *db, const char *tenant, const char *model, int64_t seq,
-                                     const void *data, size_t len, struct ruvllm_error *err)
+                                     int64_t n_forgotten, const void *data, size_t len, struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
-    ruvllm_status rc = rv_sql_statement_begin(&s, db, PUT, "write a checkpoint", err);
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, db->sql->dialect == RV_SQL_POSTGRES ? PUT_POSTGRES : PUT_LITE,
+                                              "write a checkpoint", err);
 
     if (rc)
         return rc;
     rv_sql_statement_bind_text(&s, tenant);
+    rv_sql_statement_bind_int(&s, n_forgotten);
     rv_sql_statement_bind_text(&s, model);
     rv_sql_statement_bind_int(&s, seq);
     rv_sql_statement_bind_blob(&s, data, len);

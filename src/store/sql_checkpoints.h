@@ -4,9 +4,10 @@
 
 #include "store/sql_db.h"
 
-/* Takes the place of the one of its tenant and model. */
+/* Takes the place of the one of its tenant and model, unless the log counts more or less as forgotten. */
 RV_CHECKED ruvllm_status rv_sql_checkpoints_put(struct rv_store_db *db, const char *tenant, const char *model,
-                                                int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+                                                int64_t seq, int64_t n_forgotten, const void *data, size_t len,
+                                                struct ruvllm_error *err);
 /* *out is the caller's to rv_free; NULL when there is none. */
 RV_CHECKED ruvllm_status rv_sql_checkpoints_get(struct rv_store_db *db, const char *tenant, const char *model,
                                                 int64_t *seq, void **out, size_t *len, struct ruvllm_error *err);

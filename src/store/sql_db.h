@@ -46,13 +46,9 @@ struct rv_sql_ops {
     ruvllm_status (*tidy)(struct rv_store_db *db, struct ruvllm_error *err);
     /* How many pages the log had after this connection's last commit; NULL as `tidy` is. */
     int64_t (*log_pages)(const struct rv_store_db *db);
-    /* Waits until a generation was published or made active anywhere, or for `ms`; see store_news.h. */
-    ruvllm_status (*wait_news)(struct rv_store_db *db, int32_t ms, struct rv_store_news *out, struct ruvllm_error *err);
-    /* Tries to become the one who teaches a tenant's model; see store_learner.h. */
-    ruvllm_status (*learner_take)(struct rv_store_db *db, const struct rv_store_claim *claim,
-                                  enum rv_store_claimed *out, struct ruvllm_error *err);
-    ruvllm_status (*learner_leave)(struct rv_store_db *db, const struct rv_store_claim *claim,
-                                   struct ruvllm_error *err);
+    /* Waits until something happened to a log anywhere, or for `ms`; see store_news.h. */
+    ruvllm_status (*wait_news)(struct rv_store_db *db, int32_t ms, rv_store_news_fn fn, void *user,
+                               struct ruvllm_error *err);
 };
 
 /* The beginning of every engine's connection. */

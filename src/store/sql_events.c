@@ -5,6 +5,7 @@
 #include "store/sql_events.h"
 
 #include "store/sql_checkpoints.h"
+#include "store/sql_news.h"
 #include "store/sql_statement.h"
 
 #include <string.h>
@@ -24,11 +25,17 @@ static const char ADD[] =
     " $16) ON CONFLICT (tenant, uid) DO NOTHING";
 /* The same as COUNT_UP and ADD in one go to the server and back. SQLite, which is no way off, does not know this form.
  */
-static const char COUNT_UP_AND_ADD[] =
-    "WITH one AS (INSERT INTO tenant_log (tenant, last_seq) VALUES ($1, 1) ON CONFLICT (tenant)"
+#define COUNT_UP_THEN                                                                                                  \
+    "WITH one AS (INSERT INTO tenant_log (tenant, last_seq) VALUES ($1, 1) ON CONFLICT (tenant)"                       \
     " DO UPDATE SET last_seq = tenant_log.last_seq + 1 RETURNING last_seq)"
-    " INSERT INTO event (" GIVEN ", seq) SELECT $1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14, $15,"
-    " last_seq FROM one ON CONFLICT (tenant, uid) DO NOTHING RETURNING seq";
+#define ADD_COUNTED                                                                                                    \
+    " INSERT INTO event (" GIVEN ", seq) SELECT $1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14, $15,"  \
+    " last_seq FROM one ON CONFLICT (tenant, uid) DO NOTHING RETURNING seq"
+
+static const char COUNT_UP_AND_ADD[] = COUNT_UP_THEN ADD_COUNTED;
+/* And with the news of it, as rv_sql_news_tell sends them. */
+static const char COUNT_UP_ADD_AND_TELL[] =
+    COUNT_UP_THEN ADD_COUNTED ", pg_notify('" RV_SQL_NEWS_CHANNEL "', $1 || ' ' || seq || ' ' || $5)";
 static const char READ[] = "SELECT row, seq, " GIVEN " FROM event WHERE tenant = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 static const char READ_ALL[] = "SELECT row, seq, " GIVEN " FROM event WHERE row > $1 ORDER BY row LIMIT $2";
 static const char LAST[] = "SELECT last_seq FROM tenant_log WHERE tenant = $1";
@@ -39,6 +46,7 @@ static const char ABOUT[] = "SELECT seq FROM event WHERE tenant = $1 AND respons
 
 static const char FORGET[] = EMPTY " AND seq = $3";
 static const char FORGET_LATER[] = EMPTY " AND model = $3 AND seq > $4 AND kind = $5";
+static const char FORGOTTEN[] = "UPDATE tenant_log SET n_forgotten = n_forgotten + 1 WHERE tenant = $1";
 static const char DROP[] = "DELETE FROM event WHERE row <= $1";
 static const char COUNT[] = "SELECT count(*) FROM event";
 
@@ -126,11 +134,12 @@ static ruvllm_status add_in_two(struct rv_store_db *db, struct rv_store_event *e
     return rc;
 }
 
-static ruvllm_status add_at_once(struct rv_store_db *db, struct rv_store_event *e, bool *added,
+static ruvllm_status add_at_once(struct rv_store_db *db, struct rv_store_event *e, bool tells, bool *added,
                                  struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
-    ruvllm_status rc = rv_sql_statement_begin(&s, db, COUNT_UP_AND_ADD, "write an event", err);
+    ruvllm_status rc =
+        rv_sql_statement_begin(&s, db, tells ? COUNT_UP_ADD_AND_TELL : COUNT_UP_AND_ADD, "write an event", err);
 
     if (rc)
         return rc;
@@ -138,12 +147,12 @@ static ruvllm_status add_at_once(struct rv_store_db *db, struct rv_store_event *
     return take_number(&s, &e->seq, added, err);
 }
 
-static ruvllm_status add(struct rv_store_db *db, struct rv_store_event *e, struct ruvllm_error *err)
+static ruvllm_status add(struct rv_store_db *db, struct rv_store_event *e, bool tells, struct ruvllm_error *err)
 {
     bool added = false, found = false;
     int64_t ignored;
     ruvllm_status rc =
-        db->sql->dialect == RV_SQL_POSTGRES ? add_at_once(db, e, &added, err) : add_in_two(db, e, &added, err);
+        db->sql->dialect == RV_SQL_POSTGRES ? add_at_once(db, e, tells, &added, err) : add_in_two(db, e, &added, err);
 
     e->fate = RV_STORE_EVENT_ADDED;
     if (rc || added)
@@ -174,6 +183,34 @@ static void put_in_order(struct rv_store_event **events, size_t n)
     }
 }
 
+static bool are_of_one(const struct rv_store_event *a, const struct rv_store_event *b)
+{
+    return strcmp(a->tenant, b->tenant) == 0 && strcmp(a->model, b->model) == 0;
+}
+
+/*
+ * Others are told once of all that follow each other of a tenant and model, with the last of them, on the same way to
+ * the server. Where that one was known already, those before it are told of by themselves.
+ */
+static ruvllm_status add_all(struct rv_store_db *db, struct rv_store_event **events, size_t n, struct ruvllm_error *err)
+{
+    const struct rv_store_event *untold = NULL;
+    ruvllm_status rc = RUVLLM_OK;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        bool is_last = i + 1 == n || !are_of_one(events[i], events[i + 1]);
+
+        rc = add(db, events[i], is_last, err);
+        if (events[i]->fate == RV_STORE_EVENT_ADDED)
+            untold = is_last ? NULL : events[i];
+        if (!rc && is_last && untold)
+            rc = rv_sql_news_tell(db, untold->tenant, untold->model, untold->seq, err);
+        if (is_last)
+            untold = NULL;
+    }
+    return rc;
+}
+
 ruvllm_status rv_sql_events_write(struct rv_store_db *db, struct rv_store_event **events, size_t n,
                                   struct ruvllm_error *err)
 {
@@ -182,9 +219,7 @@ ruvllm_status rv_sql_events_write(struct rv_store_db *db, struct rv_store_event 
     if (rc)
         return rc;
     put_in_order(events, n);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = add(db, events[i], err);
-    return rv_sql_db_end(db, rc, err);
+    return rv_sql_db_end(db, add_all(db, events, n, err), err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -287,6 +322,21 @@ ruvllm_status rv_sql_events_about(struct rv_store_db *db, const char *tenant, co
     return take_number(&s, seq, &found, err);
 }
 
+/*
+ * In the transaction that emptied events: what they came to is in no checkpoint any more, and whoever has it in memory
+ * gets to know. The count comes first: it keeps those away who would write a checkpoint of what was before.
+ */
+static ruvllm_status note_forgotten(struct rv_store_db *db, const char *tenant, const char *model, int64_t first,
+                                    bool is_any, struct ruvllm_error *err)
+{
+    int64_t ignored;
+    ruvllm_status rc = is_any ? count(db, FORGOTTEN, tenant, &ignored, err) : RUVLLM_OK;
+
+    if (!rc)
+        rc = rv_sql_checkpoints_drop(db, tenant, first, err);
+    return rc || !is_any ? rc : rv_sql_news_tell(db, tenant, model, 0, err);
+}
+
 ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char *tenant, int64_t seq, bool *found,
                                    struct ruvllm_error *err)
 {
@@ -305,7 +355,7 @@ ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char *tenant, i
         *found = !rc && db->n_changed > 0;
     }
     if (!rc)
-        rc = rv_sql_checkpoints_drop(db, tenant, seq, err); // what it came to is in them
+        rc = note_forgotten(db, tenant, "", seq, *found, err);
     return rv_sql_db_end(db, rc, err);
 }
 
@@ -327,7 +377,7 @@ ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *ten
         rc = rv_sql_statement_run(&s, err);
     }
     if (!rc)
-        rc = rv_sql_checkpoints_drop(db, tenant, after, err); // as above
+        rc = note_forgotten(db, tenant, model, after, db->n_changed > 0, err);
     return rv_sql_db_end(db, rc, err);
 }
 

@@ -27,8 +27,6 @@ static const char FORGET[] = "UPDATE generation SET hash = '', n_bytes = 0, metr
                              " AND applied_seq >= $3 AND hash <> ''";
 static const char SWEEP[] =
     "DELETE FROM blob_part WHERE NOT EXISTS (SELECT 1 FROM generation WHERE generation.hash = blob_part.hash)";
-static const char TELL_LITE[] = "UPDATE news SET n = n + 1";
-static const char TELL_POSTGRES[] = "SELECT 1 FROM pg_notify('ruvllm_generation', $1)";
 
 /* ---- content ------------------------------------------------------------------------------- */
 
@@ -124,26 +122,6 @@ static ruvllm_status change(struct rv_store_db *db, const char *sql, const char 
     return rv_sql_statement_run(&s, err);
 }
 
-/* Inside a transaction: others will hear of it when it ends. A message is "tenant model": neither has a space first. */
-static ruvllm_status tell(struct rv_store_db *db, const char *tenant, const char *model, struct ruvllm_error *err)
-{
-    bool is_message = db->sql->dialect == RV_SQL_POSTGRES;
-    char message[RV_STORE_TENANT_MAX + RV_STORE_MODEL_MAX + 2];
-    size_t tenant_len = strlen(tenant), model_len = strlen(model);
-    struct rv_sql_statement s;
-    ruvllm_status rc =
-        rv_sql_statement_begin(&s, db, is_message ? TELL_POSTGRES : TELL_LITE, "tell of a generation", err);
-
-    if (rc)
-        return rc;
-    memcpy(message, tenant, tenant_len);
-    message[tenant_len] = ' ';
-    memcpy(message + tenant_len + 1, model, model_len);
-    if (is_message)
-        rv_sql_statement_bind_str(&s, message, tenant_len + 1 + model_len);
-    return rv_sql_statement_run(&s, err);
-}
-
 static ruvllm_status add_row(struct rv_store_db *db, struct rv_store_generation *gen, struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
@@ -183,8 +161,6 @@ ruvllm_status rv_sql_generations_add(struct rv_store_db *db, struct rv_store_gen
         rc = change(db, REST, gen->tenant, gen->model, -1, err);
     if (!rc)
         rc = add_row(db, gen, err);
-    if (!rc)
-        rc = tell(db, gen->tenant, gen->model, err);
     return rv_sql_db_end(db, rc, err);
 }
 
@@ -268,8 +244,6 @@ ruvllm_status rv_sql_generations_activate(struct rv_store_db *db, const char *te
     if (!rc && generation)
         rc = change(db, ACTIVATE, tenant, model, generation, err);
     *found = !rc && (!generation || db->n_changed > 0);
-    if (!rc && *found)
-        rc = tell(db, tenant, model, err);
     if (rc || *found)
         return rv_sql_db_end(db, rc, err);
     /* Nothing is to change, not even who was active before: the status says to undo, and comes back. */

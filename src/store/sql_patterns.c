@@ -1,6 +1,7 @@
 /* The SQL of patterns. */
 #include "store/sql_patterns.h"
 
+#include "store/sql_news.h"
 #include "store/sql_statement.h"
 
 enum { PAGE_BYTES = 64 * 1024 * 1024 };
@@ -127,17 +128,33 @@ static ruvllm_status remove_rows(struct rv_store_db *db, const char *sql, const 
     return rc;
 }
 
+/* The same, by somebody's wish: who has them in memory is told. */
+static ruvllm_status remove_and_tell(struct rv_store_db *db, const char *sql, const char *doing, const char *tenant,
+                                     const char *model, const int64_t *numbers, size_t n_numbers, uint64_t *n_deleted,
+                                     struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_sql_db_begin(db, err);
+
+    *n_deleted = 0;
+    if (rc)
+        return rc;
+    rc = remove_rows(db, sql, doing, tenant, model, numbers, n_numbers, n_deleted, err);
+    if (!rc && *n_deleted)
+        rc = rv_sql_news_tell(db, tenant, model, 0, err);
+    return rv_sql_db_end(db, rc, err);
+}
+
 ruvllm_status rv_sql_patterns_delete(struct rv_store_db *db, const char *tenant, const char *model, int64_t row,
                                      uint64_t *n_deleted, struct ruvllm_error *err)
 {
-    return remove_rows(db, DELETE, "delete patterns", tenant, model, &row, 1, n_deleted, err);
+    return remove_and_tell(db, DELETE, "delete patterns", tenant, model, &row, 1, n_deleted, err);
 }
 
 ruvllm_status rv_sql_patterns_delete_event(struct rv_store_db *db, const char *tenant, const char *model, int64_t seq,
                                            int64_t time_us, uint64_t *n_deleted, struct ruvllm_error *err)
 {
-    return remove_rows(db, DELETE_EVENT, "delete a pattern", tenant, model, (const int64_t[]){seq, time_us}, 2,
-                       n_deleted, err);
+    return remove_and_tell(db, DELETE_EVENT, "delete a pattern", tenant, model, (const int64_t[]){seq, time_us}, 2,
+                           n_deleted, err);
 }
 
 ruvllm_status rv_sql_patterns_keep_newest(struct rv_store_db *db, const char *tenant, const char *model, size_t n,

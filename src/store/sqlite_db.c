@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "store/sql_learner.h"
 #include "store/sql_statement.h"
 #include "store/sqlite_statement.h"
 
@@ -14,6 +13,8 @@
 #include <time.h>
 
 _Static_assert(SQLITE_VERSION_NUMBER >= 3037000, "the tables are STRICT, which SQLite knows since 3.37");
+
+enum { LOOK_MS = 100 }; // how often the file is looked at for what others did: nobody feels it as waiting
 
 static ruvllm_status status_of(int code)
 {
@@ -198,27 +199,79 @@ static bool is_lost(const struct rv_store_db *db)
     return false;
 }
 
-/* Another process cannot call: so a number is read now and then that every change of a generation counts up. */
-static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, struct rv_store_news *out,
+/* Where the log ends, and a number that everything counts up which changes what is in it. */
+static ruvllm_status read_ends(struct rv_store_db *db, int64_t *n, int64_t *row, struct ruvllm_error *err)
+{
+    static const char ENDS[] = "SELECT n, COALESCE((SELECT max(row) FROM event), 0) FROM news";
+    struct rv_sql_statement s;
+    bool has_row;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, ENDS, "look for news", err);
+
+    if (rc)
+        return rc;
+    rc = rv_sql_statement_step(&s, &has_row, err);
+    *n = !rc && has_row ? rv_sql_statement_int(&s) : 0;
+    *row = !rc && has_row ? rv_sql_statement_int(&s) : 0;
+    if (!rc)
+        rc = rv_sql_statement_status(&s, err);
+    rv_sql_statement_end(&s);
+    return rc;
+}
+
+/* Rows are numbered in the order of their commits: there is one writer at a time. Of a row its first bytes are read. */
+static ruvllm_status tell_events(struct rv_store_db *base, rv_store_news_fn fn, void *user, struct ruvllm_error *err)
+{
+    static const char LATER[] = "SELECT row, tenant, seq, model FROM event WHERE row > $1 ORDER BY row LIMIT 1000";
+    struct rv_sqlite_db *db = rv_sqlite_db_of(base);
+    struct rv_store_news news = {.kind = RV_STORE_NEWS_EVENTS};
+    struct rv_sql_statement s;
+    bool has_row = true;
+    int64_t row;
+    ruvllm_status rc = rv_sql_statement_begin(&s, base, LATER, "look for news", err);
+
+    if (rc)
+        return rc;
+    rv_sql_statement_bind_int(&s, db->news_row);
+    while (!rc && has_row) {
+        rc = rv_sql_statement_step(&s, &has_row, err);
+        if (rc || !has_row)
+            break;
+        row = rv_sql_statement_int(&s);
+        rv_sql_statement_text(&s, news.tenant, RV_STORE_TENANT_MAX);
+        news.seq = rv_sql_statement_int(&s);
+        rv_sql_statement_text(&s, news.model, RV_STORE_MODEL_MAX);
+        rc = rv_sql_statement_status(&s, err);
+        if (!rc) {
+            db->news_row = row;
+            fn(user, &news);
+        }
+    }
+    rv_sql_statement_end(&s);
+    return rc;
+}
+
+/* Another process cannot call: so it is looked for now and then. */
+static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, rv_store_news_fn fn, void *user,
                                struct ruvllm_error *err)
 {
-    static const char COUNT[] = "SELECT n FROM news";
     struct rv_sqlite_db *db = rv_sqlite_db_of(base);
-    int64_t deadline = rv_clock_us() + (int64_t)ms * 1000, n = 0;
+    int64_t deadline = rv_clock_us() + (int64_t)ms * 1000, n = 0, row = 0;
     ruvllm_status rc;
 
-    *out = (struct rv_store_news){.kind = RV_STORE_NEWS_NONE};
     for (;;) {
-        rc = read_number(base, COUNT, &n, err);
-        if (rc || n != db->news_seen || rv_clock_us() >= deadline)
+        rc = read_ends(base, &n, &row, err);
+        if (rc || n != db->news_seen || row > db->news_row || rv_clock_us() >= deadline)
             break;
-        pause_ms(20);
+        pause_ms(LOOK_MS);
     }
-    if (!rc && n != db->news_seen)
-        out->kind = RV_STORE_NEWS_ANY;
-    if (!rc)
-        db->news_seen = n;
-    return rc;
+    if (rc)
+        return rc;
+    if (db->news_seen < 0)
+        db->news_row = row; // ANY stands for all before
+    if (n != db->news_seen)
+        fn(user, &(struct rv_store_news){.kind = RV_STORE_NEWS_ANY});
+    db->news_seen = n;
+    return row > db->news_row ? tell_events(base, fn, user, err) : RUVLLM_OK;
 }
 
 /* What was copied out of the log: SQLite syncs it only when nobody wrote meanwhile, and it would pile up until then. */
@@ -265,8 +318,6 @@ static const struct rv_sql_ops engine = {
     .tidy = tidy,
     .log_pages = log_pages,
     .wait_news = wait_news,
-    .learner_take = rv_sql_learner_lease_take,
-    .learner_leave = rv_sql_learner_lease_leave,
 };
 
 /* ---- opening ------------------------------------------------------------------------------- */

@@ -18,7 +18,8 @@ struct rv_sqlite_db {
         sqlite3_stmt *made;
     } statements[RV_SQLITE_STATEMENTS_MAX]; // kept from call to call
     size_t n_statements;
-    int64_t news_seen; // how many times generations had changed at the last look; -1: never looked
+    int64_t news_seen; // how many times something had changed at the last look for news; -1: never looked
+    int64_t news_row;  // of the last event that was told of
     int64_t log_pages; // after the last commit; counted once rv_sqlite_db_leave_log() was called
 };
 

@@ -150,13 +150,8 @@ ruvllm_status rv_store_events_writer(struct ruvllm_store *store, struct rv_event
 static ruvllm_status keep(struct ruvllm_store *store, const char *location, const struct ruvllm_store_params *params,
                           struct ruvllm_error *err)
 {
-    char luck[RV_SECRET_TEXT + 1];
-    uint8_t hash[RV_SECRET_BYTES];
     ruvllm_status rc = RUVLLM_OK;
 
-    rv_secret_make(luck);
-    rv_secret_hash(hash, luck, RV_SECRET_TEXT);
-    memcpy(store->owner, hash, sizeof(store->owner));
     store->params = *params;
     store->params.spool_path = NULL; // borrowed
     store->location = rv_strdup(location);

@@ -25,7 +25,6 @@ struct ruvllm_store {
     char *location;
     char *spool_path; // NULL: the backend needs none
     struct ruvllm_store_params params;
-    uint8_t owner[RV_STORE_UID_BYTES]; // tells this handle from others that have the same store
     pthread_mutex_t lock;
     struct rv_store_db *db; // guarded by lock
     pthread_mutex_t check_lock;

@@ -12,7 +12,7 @@ static ruvllm_status check_names(const char *tenant, const char *model, struct r
 }
 
 ruvllm_status rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model, int64_t seq,
-                                       const void *data, size_t len, struct ruvllm_error *err)
+                                       int64_t n_forgotten, const void *data, size_t len, struct ruvllm_error *err)
 {
     ruvllm_status rc = check_names(tenant, model, err);
 
@@ -23,7 +23,7 @@ ruvllm_status rv_store_checkpoints_put(struct ruvllm_store *store, const char *t
             rv_fail(err, RUVLLM_TOO_LARGE, "a checkpoint of %zu bytes is larger than %d", len, RV_STORE_CHECKPOINT_MAX);
     if (rc)
         return rc;
-    rc = rv_sql_checkpoints_put(rv_store_lock(store), tenant, model, seq, data, len, err);
+    rc = rv_sql_checkpoints_put(rv_store_lock(store), tenant, model, seq, n_forgotten, data, len, err);
     rv_store_unlock(store);
     return rc;
 }

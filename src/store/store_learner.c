@@ -50,42 +50,15 @@ ruvllm_status rv_store_learner_put(struct ruvllm_store *store, struct rv_store_l
     return rc;
 }
 
-static ruvllm_status make_claim(const struct ruvllm_store *store, const char *tenant, const char *model,
-                                struct rv_store_claim *claim, struct ruvllm_error *err)
+ruvllm_status rv_store_learner_look(struct ruvllm_store *store, const char *tenant, const char *model,
+                                    struct rv_store_look *out, struct ruvllm_error *err)
 {
-    *claim = (struct rv_store_claim){.tenant = tenant, .model = model ? model : "", .now_us = rv_clock_unix_us()};
-    claim->until_us = claim->now_us + (int64_t)RV_STORE_LEARNER_SECONDS * 1000000;
-    memcpy(claim->owner, store->owner, sizeof(claim->owner));
-    return check_names(tenant, model, err);
-}
+    ruvllm_status rc = check_names(tenant, model, err);
 
-ruvllm_status rv_store_learner_take(struct ruvllm_store *store, const char *tenant, const char *model,
-                                    enum rv_store_claimed *out, struct ruvllm_error *err)
-{
-    struct rv_store_claim claim;
-    struct rv_store_db *db;
-    ruvllm_status rc = make_claim(store, tenant, model, &claim, err);
-
-    *out = RV_STORE_CLAIM_OTHER;
+    *out = (struct rv_store_look){0};
     if (rc)
         return rc;
-    db = rv_store_lock(store);
-    rc = db->sql->learner_take(db, &claim, out, err);
-    rv_store_unlock(store);
-    return rc;
-}
-
-ruvllm_status rv_store_learner_leave(struct ruvllm_store *store, const char *tenant, const char *model,
-                                     struct ruvllm_error *err)
-{
-    struct rv_store_claim claim;
-    struct rv_store_db *db;
-    ruvllm_status rc = make_claim(store, tenant, model, &claim, err);
-
-    if (rc)
-        return rc;
-    db = rv_store_lock(store);
-    rc = db->sql->learner_leave(db, &claim, err);
+    rc = rv_sql_learner_look(rv_store_lock(store), tenant, model ? model : "", out, err);
     rv_store_unlock(store);
     return rc;
 }

@@ -32,8 +32,8 @@ void rv_store_news_close(struct rv_store_news_listener *listener)
     rv_free(listener);
 }
 
-ruvllm_status rv_store_news_wait(struct rv_store_news_listener *listener, int32_t ms, struct rv_store_news *out,
+ruvllm_status rv_store_news_wait(struct rv_store_news_listener *listener, int32_t ms, rv_store_news_fn fn, void *user,
                                  struct ruvllm_error *err)
 {
-    return listener->db->sql->wait_news(listener->db, ms, out, err);
+    return listener->db->sql->wait_news(listener->db, ms, fn, user, err);
 }

@@ -171,31 +171,27 @@ struct rv_store_policy {
     struct rv_str value; // UTF-8 without NUL; borrowed
 };
 
-/* Who wants to teach a tenant's model. */
-struct rv_store_claim {
-    const char *tenant;
-    const char *model;
-    uint8_t owner[RV_STORE_UID_BYTES];
-    int64_t now_us;
-    int64_t until_us; // when the claim ends by itself, where the database does not notice that its owner died
-};
-
-enum rv_store_claimed {
-    RV_STORE_CLAIM_OTHER, // somebody else has it
-    RV_STORE_CLAIM_TAKEN, // had nobody, or somebody who is gone: what he wrote has to be read
-    RV_STORE_CLAIM_KEPT
+/* A tenant's log, as of one moment. */
+struct rv_store_look {
+    int64_t last_seq;    // 0: there is none
+    int64_t n_forgotten; // times that events of it were emptied
+    bool is_paused;      // learning, of the model that was asked for
 };
 
 enum rv_store_news_kind {
-    RV_STORE_NEWS_NONE,
-    RV_STORE_NEWS_GENERATION, // of `tenant` and `model`
-    RV_STORE_NEWS_ANY         // something may have changed, anywhere
+    RV_STORE_NEWS_EVENTS, // the log of `tenant` has events of `model` up to `seq`
+    RV_STORE_NEWS_CHANGE, // of `tenant`: something was forgotten, or learning paused or resumed
+    RV_STORE_NEWS_ANY     // something may have happened, anywhere
 };
 
 struct rv_store_news {
     enum rv_store_news_kind kind;
+    int64_t seq;
     char tenant[RV_STORE_TENANT_MAX + 1];
     char model[RV_STORE_MODEL_MAX + 1];
 };
+
+/* Is told of one; it waits for nothing. */
+typedef void (*rv_store_news_fn)(void *user, const struct rv_store_news *news);
 
 #endif

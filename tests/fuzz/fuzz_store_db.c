@@ -184,7 +184,7 @@ static void write_and_look(ruvllm_store *store)
         promise(verdict == RUVLLM_KEY_VALID || verdict == RUVLLM_KEY_UNKNOWN); // an index may lie
     if (went_well(rv_store_events_append(store, &e, 1, &err), &err))
         promise(e.fate == RV_STORE_EVENT_ADDED || e.fate == RV_STORE_EVENT_KNOWN);
-    (void)went_well(rv_store_checkpoints_put(store, "acme", "m", 1, "x", 1, &err), &err);
+    (void)went_well(rv_store_checkpoints_put(store, "acme", "m", 1, 0, "x", 1, &err), &err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -64,7 +64,7 @@ static void fill_learning(ruvllm_store *store, const char *path)
     must(!rv_store_learner_get(store, "acme", "m", &learner, NULL), path);
     learner.n_votes = 1;
     must(!rv_store_learner_put(store, &learner, NULL), path);
-    must(!rv_store_checkpoints_put(store, "acme", "m", 1, "checkpoint", 10, NULL), path);
+    must(!rv_store_checkpoints_put(store, "acme", "m", 1, 0, "checkpoint", 10, NULL), path);
 }
 
 static void fill(ruvllm_store *store, const char *path)

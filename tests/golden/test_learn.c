@@ -5,7 +5,9 @@
 #include "golden/learn_bed.h"
 
 #include <math.h>
+#include <sqlite3.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* An answer with what it was drawn from. *id is the request's. */
@@ -248,6 +250,82 @@ static void answers_go_on_while_learning_is_prepared(void **state)
     ruvllm_engine_close(engine);
 }
 
+/* Another replica, which began later and was done earlier. */
+struct overtaker {
+    const char *path;
+    ruvllm_store *store;
+    ruvllm_engine *engine;
+};
+
+static bool overtake(void *user, float share)
+{
+    struct overtaker *o = user;
+
+    (void)share;
+    if (!o->engine) {
+        o->store = learn_bed_open_store(o->path);
+        o->engine = learn_bed_open_with(o->store);
+    }
+    return true;
+}
+
+static int64_t count_measured(const char *path)
+{
+    static const char COUNT[] = "SELECT count(*) FROM generation WHERE tenant = '.states' AND model LIKE '%.states'";
+    sqlite3_stmt *s;
+    sqlite3 *db;
+    int64_t n;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, COUNT, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    n = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return n;
+}
+
+static void replicas_agree_on_what_is_measured_and_follow_each_other(void **state)
+{
+    struct overtaker o = {.path = test_temp_path(".db")};
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    struct ruvllm_feedback_result result = {.struct_size = sizeof(result)};
+    struct ruvllm_response *here, *there = NULL;
+    ruvllm_engine *engine = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
+    ruvllm_store *store;
+    bool is_same = false;
+    uint64_t id;
+
+    (void)state;
+    (void)unlink(o.path);
+    store = learn_bed_open_store(o.path);
+    params.store = store;
+    params.on_progress = overtake;
+    params.progress_user = &o;
+    assert_ok(ruvllm_engine_learn(engine, &params, err));
+    assert_non_null(o.engine);
+    assert_int_equal(count_measured(o.path), 1);             // the second took what the first had kept
+    ruvllm_response_free(ask(o.engine, "anna", 0, 1, NULL)); // she is in memory there
+    ruvllm_response_free(ask(engine, "anna", 0, 1, &id));
+    assert_ok(ruvllm_engine_feedback(engine, "anna", id, 0, &result, err));
+    here = ask(engine, "anna", 0, 1, NULL);
+    for (int i = 0; i < 200 && !is_same; i++) {
+        ruvllm_response_free(there);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        there = ask(o.engine, "anna", 0, 1, NULL);
+        is_same = there->learned_generation == 1;
+    }
+    assert_int_equal(there->learned_generation, 1);
+    assert_true(learn_bed_same(here, there));
+    ruvllm_response_free(here);
+    ruvllm_response_free(there);
+    ruvllm_engine_close(engine);
+    ruvllm_engine_close(o.engine);
+    ruvllm_store_close(store);
+    ruvllm_store_close(o.store);
+    (void)unlink(o.path);
+}
+
 /* Room for the rows of few answers: the first has lost its own by the time it is judged, and is read again. */
 static void an_old_answer_is_read_again(void **state)
 {
@@ -313,6 +391,7 @@ int main(void)
         cmocka_unit_test(what_is_no_vote_is_refused),
         cmocka_unit_test(an_engine_that_gave_up_says_so_and_may_try_again),
         cmocka_unit_test(answers_go_on_while_learning_is_prepared),
+        cmocka_unit_test(replicas_agree_on_what_is_measured_and_follow_each_other),
         cmocka_unit_test(an_old_answer_is_read_again),
         cmocka_unit_test(equal_votes_lose_their_weight),
     };

@@ -1,4 +1,4 @@
-// PostgreSQL goes away while a server answers and learns: no answer fails, no vote fails; votes wait on this machine and are delivered once,
+// PostgreSQL goes away, or stands still, while a server answers and learns: no answer fails, no vote fails; votes wait on this machine and are delivered once,
 // in order; and what was learned meanwhile is there after a kill. RUVLLM_OUTAGE_SECONDS says for how long it is away (3).
 // Runs under with_postgres.py.
 import assert from "node:assert/strict";
@@ -165,6 +165,32 @@ describe(`PostgreSQL away for ${seconds} s`, () => {
         postgres("start");
         const result = await eventually(() => give().catch(() => null), "the vote counts", 240000);
         assert.equal(result.generation, 1);
+    });
+
+    it("goes on as well while it stands still", { timeout: 240000 }, async () => {
+        const count = (who) => Number(sql(`SELECT count(*) FROM ruvllm.event WHERE tenant = '${who}' AND kind = 1`));
+        const state = { isOver: false, n: 0 };
+        const [voters, counts] = [["anna", "bert"], {}];
+        await server.stop();
+        server = await Server.start(args, { folder, store: `${store}&connect_timeout=2`, env }); // else it waits for a minute
+        for (const who of voters) counts[who] = count(who);
+        const lives = Promise.all(voters.map(async (who) => (results[who] = await live(who, state))));
+        lives.catch(() => {}); // is awaited below
+        await Promise.race([eventually(() => state.n >= 4, "some votes before", 60000), lives]);
+        postgres("freeze");
+        const before = state.n;
+        await Promise.race([pause(30000), lives]);
+        assert.ok(state.n > before + 4, `only ${state.n - before} votes while it stood still`);
+        postgres("thaw");
+        state.isOver = true;
+        await lives;
+        for (const who of voters) {
+            const n = counts[who] + results[who].length;
+            assert.ok(results[who].some(({ sequence }) => sequence === 0), "nothing went through the spool");
+            await eventually(() => count(who) >= n, "all votes are delivered", 90000);
+            last[who] = await settled(who);
+            assert.equal(count(who), n);
+        }
     });
 
     it("has learned it still after kill -9 and a restart, to the bit", async () => {

@@ -97,6 +97,16 @@ void store_postgres_start(void)
     control_postgres("start");
 }
 
+void store_postgres_freeze(void)
+{
+    control_postgres("freeze");
+}
+
+void store_postgres_thaw(void)
+{
+    control_postgres("thaw");
+}
+
 const char *store_temp_url(void)
 {
     static char urls[8][256];

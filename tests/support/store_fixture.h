@@ -22,6 +22,9 @@ bool store_is_postgres(void);
 /* Takes the server away, brings it back. Under with_postgres.py only. */
 void store_postgres_stop(void);
 void store_postgres_start(void);
+/* Has all of its processes stand still, with every connection open, and go on. */
+void store_postgres_freeze(void);
+void store_postgres_thaw(void);
 /* Removes the files of a store: it, its -wal and its -shm. */
 void store_remove(const char *path);
 /* Opens with defaults, or fails the case. */

@@ -4,6 +4,7 @@
     with_postgres.py run COMMAND...     starts one, runs the command, ends it; the exit status is the command's
     with_postgres.py each PROGRAM...    the same for several programs, one after the other; 0 when all give 0
     with_postgres.py stop|start FOLDER  for the command: takes the server away and brings it back
+    with_postgres.py freeze|thaw FOLDER likewise: all its processes stand still, connections stay open
 
 The command finds RUVLLM_TEST_POSTGRES (a URL without the database's name: see postgres_fixture.h) and
 RUVLLM_TEST_POSTGRES_FOLDER. PostgreSQL refuses to run as root: then it runs as the user postgres or nobody.
@@ -65,7 +66,32 @@ def start(folder):
         sys.exit(f"with_postgres: the server did not start:\n{(folder / 'server.log').read_text()}")
 
 
+def signal_all(folder, number):
+    """The server's first process, which has its number in a file, then those it has started."""
+    try:
+        first = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(first, number)
+    except (OSError, ValueError, IndexError):
+        return  # it does not run
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()  # what is before may hold anything
+            if int(fields[1]) == first:
+                os.kill(int(stat.parent.name), number)
+        except (OSError, IndexError):
+            continue  # it ended just now
+
+
+def freeze(folder):
+    signal_all(folder, signal.SIGSTOP)
+
+
+def thaw(folder):
+    signal_all(folder, signal.SIGCONT)
+
+
 def stop(folder, mode="immediate"):
+    thaw(folder)  # who stands still does not hear
     run([programs() / "pg_ctl", "-D", folder / "data", "-w", "-t", "240", "-m", mode, "stop"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
@@ -94,6 +120,7 @@ def run_with(commands):
                            RUVLLM_TEST_POSTGRES_FOLDER=str(folder))  # fmt: skip
         return max(abs(subprocess.run(command, env=environment).returncode) for command in commands)
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would leave the server behind
         stop(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -103,8 +130,9 @@ def main():
         return run_with([sys.argv[2:]])
     if len(sys.argv) >= 3 and sys.argv[1] == "each":
         return run_with([[program] for program in sys.argv[2:]])
-    if len(sys.argv) == 3 and sys.argv[1] in ("start", "stop"):
-        (start if sys.argv[1] == "start" else stop)(pathlib.Path(sys.argv[2]))
+    verbs = {"start": start, "stop": stop, "freeze": freeze, "thaw": thaw}
+    if len(sys.argv) == 3 and sys.argv[1] in verbs:
+        verbs[sys.argv[1]](pathlib.Path(sys.argv[2]))
         return 0
     print(__doc__)
     return 2

@@ -81,18 +81,21 @@ void __wrap_rv_reasoning_bank_note(struct rv_reasoning_bank *bank, const struct 
 }
 
 ruvllm_status __real_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
-                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+                                              int64_t seq, int64_t n_forgotten, const void *data, size_t len,
+                                              struct ruvllm_error *err);
 ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
-                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err);
+                                              int64_t seq, int64_t n_forgotten, const void *data, size_t len,
+                                              struct ruvllm_error *err);
 
 ruvllm_status __wrap_rv_store_checkpoints_put(struct ruvllm_store *store, const char *tenant, const char *model,
-                                              int64_t seq, const void *data, size_t len, struct ruvllm_error *err)
+                                              int64_t seq, int64_t n_forgotten, const void *data, size_t len,
+                                              struct ruvllm_error *err)
 {
     if (intruder.learner && intruder.at_checkpoint) {
         intruder.at_checkpoint = false; // once
         let_forget();
     }
-    return __real_rv_store_checkpoints_put(store, tenant, model, seq, data, len, err);
+    return __real_rv_store_checkpoints_put(store, tenant, model, seq, n_forgotten, data, len, err);
 }
 
 static struct learn_fixture with(ruvllm_store *store, uint64_t tenant_bytes)

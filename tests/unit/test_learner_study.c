@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "learn/learner_study.h"
 #include "store/store_events.h"
+#include "store/store_learner.h"
 #include "support/learn_fixture.h"
 #include "support/store_fixture.h"
 #include "support/toy_head.h"
@@ -356,9 +357,54 @@ static void while_paused_no_tick_lands(void **state)
     close_bed(&bed);
 }
 
+/* As another replica does it, whose news have not come yet: the tick asks before it lands. */
+static void forget_or_pause_elsewhere(ruvllm_store *there, bool forgets)
+{
+    struct rv_store_learner row;
+
+    if (forgets) {
+        assert_ok(rv_store_events_forget(there, "default", 1, err));
+        return;
+    }
+    assert_ok(rv_store_learner_get(there, "default", "m", &row, err));
+    row.is_paused = true;
+    assert_ok(rv_store_learner_put(there, &row, err));
+}
+
+static void no_tick_lands_of_what_another_process_forgot_or_paused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *path = store_memory_path();
+        ruvllm_store *store = store_open(path), *there = store_open(path);
+        struct bed bed;
+        int32_t n_used;
+        int64_t last;
+
+        open_bed(&bed, store);
+        atomic_store(&is_held, false);
+        atomic_store(&holds, true);
+        vote(&bed, RV_BACKGROUND_EVERY);
+        for (int64_t until = rv_clock_us() + LONG_US; !atomic_load(&is_held) && rv_clock_us() < until;)
+            (void)sched_yield();
+        assert_true(atomic_load(&is_held));
+        forget_or_pause_elsewhere(there, i == 0);
+        atomic_store(&holds, false);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err)); // until it is handed over
+        assert_int_equal(sum_up(&bed).n_ticks, 0);
+        assert_true(sum_up(&bed).is_paused == (i == 1));
+        assert_ok(rv_store_events_last(there, "default", &last, err));
+        assert_int_equal(last, RV_BACKGROUND_EVERY);
+        close_bed(&bed);
+        ruvllm_store_close(there);
+        ruvllm_store_close(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_tick_lands_of_what_another_process_forgot_or_paused),
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(corrections_stay_within_the_budget),

@@ -4,6 +4,7 @@
 #include "store/sql_statement.h"
 #include "support/store_fixture.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -170,6 +171,102 @@ static void a_reader_cannot_write(void **state)
     rv_sql_db_close(db);
 }
 
+struct slow {
+    const char *url;
+    ruvllm_status rc;
+    bool is_lost;
+    int n_rows;
+};
+
+/* Rows too large to be held back, one a second: it takes longer than a silence may last, and is never silent. */
+static void *read_slowly(void *arg)
+{
+    static const char ROWS[] = "SELECT pg_sleep(1), repeat('x', 100000) FROM generate_series(1, 12)";
+    struct slow *slow = arg;
+    struct rv_sql_statement s;
+    bool has_row = true;
+    struct rv_store_db *db = connect_to(slow->url);
+
+    slow->rc = rv_sql_statement_begin(&s, db, ROWS, "read slowly", NULL);
+    while (!slow->rc && has_row) {
+        slow->rc = rv_sql_statement_step(&s, &has_row, NULL);
+        slow->n_rows += !slow->rc && has_row;
+    }
+    rv_sql_statement_end(&s);
+    slow->is_lost = rv_sql_db_is_lost(db);
+    rv_sql_db_close(db);
+    return NULL;
+}
+
+/* As a change of the tables' form that goes over many rows. */
+static void *change_slowly(void *arg)
+{
+    struct slow *slow = arg;
+    struct rv_store_db *db = connect_to(slow->url);
+
+    slow->rc = db->sql->begin_alone(db, NULL);
+    if (!slow->rc)
+        slow->rc = rv_sql_db_end(db, rv_sql_db_run(db, "SELECT pg_sleep(12)", "change slowly", NULL), NULL);
+    slow->is_lost = rv_sql_db_is_lost(db);
+    rv_sql_db_close(db);
+    return NULL;
+}
+
+/* Nothing else is silent for so long, unless nobody is there. */
+static void *keep_silent(void *arg)
+{
+    struct slow *slow = arg;
+    struct rv_store_db *db = connect_to(slow->url);
+
+    slow->rc = rv_sql_db_run(db, "SELECT pg_sleep(20)", "keep silent", NULL);
+    slow->is_lost = rv_sql_db_is_lost(db);
+    rv_sql_db_close(db);
+    return NULL;
+}
+
+static void who_is_slow_is_not_taken_for_one_who_is_gone(void **state)
+{
+    static void *(*const ways[])(void *) = {read_slowly, change_slowly, keep_silent};
+    const char *url = store_temp_url();
+    struct slow slow[3] = {{.url = url}, {.url = url}, {.url = url}};
+    pthread_t threads[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ways[i], &slow[i]), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(slow[0].rc);
+    assert_int_equal(slow[0].n_rows, 12);
+    assert_ok(slow[1].rc);
+    assert_true(!slow[0].is_lost && !slow[1].is_lost);
+    assert_int_equal(slow[2].rc, RUVLLM_IO);
+    assert_true(slow[2].is_lost);
+}
+
+/* Somebody's lock is the server's to speak of, before its silence is taken for its end. */
+static void waiting_for_a_lock_is_busy_not_lost(void **state)
+{
+    static const char LOCK[] = "LOCK TABLE ruvllm.version IN ACCESS EXCLUSIVE MODE";
+    const char *url = store_temp_url();
+    struct ruvllm_error failure = {0};
+    struct rv_store_db *db, *other;
+
+    (void)state;
+    ruvllm_store_close(store_open(url));
+    db = connect_to(url);
+    other = connect_to(url);
+    assert_ok(rv_sql_db_begin(db, err));
+    assert_ok(rv_sql_db_run(db, LOCK, "lock", err));
+    assert_ok(rv_sql_db_begin(other, err));
+    assert_fails(rv_sql_db_run(other, LOCK, "lock", &failure), RUVLLM_BUSY, failure, "lock timeout");
+    assert_false(rv_sql_db_is_lost(other));
+    assert_int_equal(rv_sql_db_end(other, RUVLLM_BUSY, NULL), RUVLLM_BUSY);
+    assert_ok(rv_sql_db_end(db, RUVLLM_OK, err));
+    rv_sql_db_close(other);
+    rv_sql_db_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest alone[] = {
@@ -181,6 +278,8 @@ int main(void)
         cmocka_unit_test(a_newer_store_and_a_foreign_schema_are_refused),
         cmocka_unit_test(failures_keep_their_meaning),
         cmocka_unit_test(a_reader_cannot_write),
+        cmocka_unit_test(who_is_slow_is_not_taken_for_one_who_is_gone),
+        cmocka_unit_test(waiting_for_a_lock_is_busy_not_lost),
     };
     int failed = cmocka_run_group_tests(alone, NULL, NULL);
 

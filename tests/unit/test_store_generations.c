@@ -1,7 +1,6 @@
-/* Generations and their content, and news of them, on the kind of store this run is about. */
+/* Generations and their content, on the kind of store this run is about. */
 #include "base/alloc.h"
 #include "store/store_generations.h"
-#include "store/store_news.h"
 #include "support/store_fixture.h"
 
 #include <sqlite3.h>
@@ -201,47 +200,6 @@ static void wrong_generations_are_refused(void **state)
     ruvllm_store_close(store);
 }
 
-/* ---- news ---------------------------------------------------------------------------------- */
-
-static void expect_news(struct rv_store_news_listener *listener, const char *tenant, const char *model)
-{
-    struct rv_store_news news;
-
-    assert_ok(rv_store_news_wait(listener, 60000, &news, err));
-    if (!store_is_postgres()) {
-        assert_int_equal(news.kind, RV_STORE_NEWS_ANY);
-        return;
-    }
-    assert_int_equal(news.kind, RV_STORE_NEWS_GENERATION);
-    assert_string_equal(news.tenant, tenant);
-    assert_string_equal(news.model, model);
-}
-
-static void a_listener_hears_of_what_others_did(void **state)
-{
-    const char *url = store_temp_url();
-    ruvllm_store *here = store_open(url), *there = store_open(url);
-    struct rv_store_generation gen = generation("acme", "a model: of two words", true);
-    struct rv_store_news_listener *listener;
-    struct rv_store_news news;
-
-    (void)state;
-    assert_ok(rv_store_news_open(&listener, here, err));
-    assert_ok(rv_store_news_wait(listener, 0, &news, err));
-    assert_int_equal(news.kind, RV_STORE_NEWS_ANY); // who begins to listen has missed all before
-    assert_ok(rv_store_news_wait(listener, 30, &news, err));
-    assert_int_equal(news.kind, RV_STORE_NEWS_NONE);
-    assert_ok(rv_store_generations_add(there, &gen, "x", 1, err));
-    expect_news(listener, "acme", "a model: of two words");
-    assert_ok(rv_store_generations_activate(there, "acme", "a model: of two words", 0, err));
-    expect_news(listener, "acme", "a model: of two words");
-    assert_ok(rv_store_news_wait(listener, 30, &news, err));
-    assert_int_equal(news.kind, RV_STORE_NEWS_NONE);
-    rv_store_news_close(listener);
-    ruvllm_store_close(here);
-    ruvllm_store_close(there);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,7 +209,6 @@ int main(void)
         cmocka_unit_test(what_read_an_event_goes_and_content_stays_while_somebody_has_it),
         cmocka_unit_test(content_that_was_changed_is_refused),
         cmocka_unit_test(wrong_generations_are_refused),
-        cmocka_unit_test(a_listener_hears_of_what_others_did),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
  * Events that wait on this machine's disk. By itself the suite delivers from one file to another; under
- * with_postgres.py the server is taken away while events stream.
+ * with_postgres.py the server is taken away, or stands still, while events stream.
  */
 #include "base/clock.h"
 #include "store/event_spool.h"
@@ -184,21 +184,58 @@ static void wait_until_delivered(ruvllm_store *store)
     fail_msg("%llu events are still in the spool", (unsigned long long)stats.n_in_spool);
 }
 
+/* Four tenants who go on while something happens. */
+struct streams {
+    struct streamer streamers[4];
+    pthread_t threads[4];
+    atomic_bool is_over;
+};
+
+static void start_streams(struct streams *s, ruvllm_store *store)
+{
+    static const char *const tenants[] = {"a", "b", "c", "d"};
+
+    atomic_init(&s->is_over, false);
+    for (int i = 0; i < 4; i++) {
+        s->streamers[i] = (struct streamer){.store = store, .tenant = tenants[i], .is_over = &s->is_over};
+        assert_int_equal(pthread_create(&s->threads[i], NULL, stream_events, &s->streamers[i]), 0);
+    }
+}
+
+static void end_streams(struct streams *s)
+{
+    atomic_store(&s->is_over, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(s->threads[i], NULL);
+}
+
+/* Nothing failed, nobody waited for longer than that, and the log has everything once and in order. */
+static void expect_all_once(const struct streams *s, ruvllm_store *store, int64_t slowest_us)
+{
+    int n_spooled = 0;
+
+    wait_until_delivered(store);
+    for (int i = 0; i < 4; i++) {
+        struct order o = {.is_right = true};
+
+        assert_int_equal(s->streamers[i].n_failed, 0);
+        assert_true(s->streamers[i].slowest_us < slowest_us);
+        n_spooled += s->streamers[i].n_spooled;
+        assert_ok(rv_store_events_replay(store, s->streamers[i].tenant, 0, check_order, &o, err));
+        assert_true(o.is_right);
+        assert_int_equal(o.n, s->streamers[i].n_sent);
+    }
+    print_message("%d events went through the spool\n", n_spooled);
+    assert_true(n_spooled > 0);
+}
+
 static void no_event_fails_while_the_server_is_away(void **state)
 {
     ruvllm_store *store = store_open(store_temp_url());
-    struct streamer streamers[4];
-    atomic_bool is_over = false;
-    pthread_t threads[4];
-    int n_spooled = 0;
+    struct streams streams;
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        static const char *const tenants[] = {"a", "b", "c", "d"};
-
-        streamers[i] = (struct streamer){.store = store, .tenant = tenants[i], .is_over = &is_over};
-        assert_int_equal(pthread_create(&threads[i], NULL, stream_events, &streamers[i]), 0);
-    }
+    start_streams(&streams, store);
     for (int i = 0; i < 2; i++) {
         rest(300);
         store_postgres_stop(); // at once, as a crash would
@@ -206,22 +243,70 @@ static void no_event_fails_while_the_server_is_away(void **state)
         store_postgres_start();
     }
     rest(300);
-    atomic_store(&is_over, true);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    wait_until_delivered(store);
-    for (int i = 0; i < 4; i++) {
-        struct order o = {.is_right = true};
+    end_streams(&streams);
+    expect_all_once(&streams, store, 30000000); // nobody waits for the server to come back
+    ruvllm_store_close(store);
+}
 
-        assert_int_equal(streamers[i].n_failed, 0);
-        assert_true(streamers[i].slowest_us < 30000000); // nobody waits for the server to come back
-        n_spooled += streamers[i].n_spooled;
-        assert_ok(rv_store_events_replay(store, streamers[i].tenant, 0, check_order, &o, err));
-        assert_true(o.is_right);
-        assert_int_equal(o.n, streamers[i].n_sent);
-    }
-    print_message("%d events went through the spool\n", n_spooled);
-    assert_true(n_spooled > 0);
+/* ---- a server that stands still ------------------------------------------------------------ */
+
+/* Ten seconds of silence, then two to find that a new connection gets no answer either; and a busy machine. */
+static const int64_t FROZEN_US = 20 * 1000000;
+
+static const char *impatient_url(void)
+{
+    static char url[320];
+
+    snprintf(url, sizeof(url), "%s&connect_timeout=2", store_temp_url());
+    return url;
+}
+
+static void expect_io_in_time(ruvllm_status rc, int64_t began_us)
+{
+    assert_int_equal(rc, RUVLLM_IO);
+    assert_true(rv_clock_us() - began_us < FROZEN_US);
+}
+
+static void a_server_that_freezes_is_as_one_that_is_gone(void **state)
+{
+    const char *url = impatient_url();
+    ruvllm_store *store = store_open(url), *idle = store_open(url), *third;
+    char endless[360];
+    struct ruvllm_error failure = {0};
+    struct streams streams;
+    char key[RUVLLM_KEY_SIZE];
+    int64_t began;
+    uint64_t n;
+
+    (void)state;
+    store_make_key(store, "acme", key, NULL);
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID);
+    start_streams(&streams, store);
+    rest(300);
+    store_postgres_freeze(); // in the middle of somebody's transaction, or of his commit
+    began = rv_clock_us();
+    expect_io_in_time(ruvllm_keys_count(store, &n, &failure), began);
+    assert_non_null(strstr(failure.message, "cannot count keys"));
+    began = rv_clock_us();
+    expect_io_in_time(ruvllm_keys_count(store, &n, NULL), began);
+    assert_true(rv_clock_us() - began < 1000000); // nobody answered a moment ago
+    began = rv_clock_us();
+    assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID); // as when it is gone
+    assert_true(rv_clock_us() - began < FROZEN_US);
+    began = rv_clock_us();
+    snprintf(endless, sizeof(endless), "%s&connect_timeout=0", url); // what comes later counts
+    expect_io_in_time(ruvllm_store_open(&third, endless, NULL, &failure), began);
+    began = rv_clock_us();
+    ruvllm_store_close(idle);
+    assert_true(rv_clock_us() - began < FROZEN_US);
+    store_postgres_thaw();
+    rest(300);
+    end_streams(&streams);
+    expect_all_once(&streams, store, FROZEN_US);
+    for (int i = 0; i < 600 && ruvllm_keys_count(store, &n, NULL); i++)
+        rest(100);
+    assert_ok(ruvllm_keys_count(store, &n, err));
+    assert_int_equal(n, 1);
     ruvllm_store_close(store);
 }
 
@@ -249,12 +334,17 @@ static void what_a_dead_process_left_is_delivered_by_the_next(void **state)
     ruvllm_store_close(store);
 }
 
+static void keep_last(void *user, const struct rv_store_news *news)
+{
+    *(struct rv_store_news *)user = *news;
+}
+
 static void other_calls_fail_with_a_sentence_and_work_again(void **state)
 {
     ruvllm_store *store = store_open(store_temp_url());
     struct ruvllm_error failure = {0};
     struct rv_store_news_listener *listener;
-    struct rv_store_news news;
+    struct rv_store_news news = {0};
     char key[RUVLLM_KEY_SIZE], stranger[RUVLLM_KEY_SIZE];
     ruvllm_key_verdict verdict;
     uint64_t n;
@@ -264,20 +354,21 @@ static void other_calls_fail_with_a_sentence_and_work_again(void **state)
     memcpy(stranger, key, sizeof(key));
     assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID);
     assert_ok(rv_store_news_open(&listener, store, err));
-    assert_ok(rv_store_news_wait(listener, 0, &news, err));
+    assert_ok(rv_store_news_wait(listener, 0, keep_last, &news, err));
+    news = (struct rv_store_news){0};
     store_postgres_stop();
     assert_fails(ruvllm_keys_count(store, &n, &failure), RUVLLM_IO, failure, "cannot count keys");
     assert_int_equal(store_check(store, key, NULL), RUVLLM_KEY_VALID); // it was, a moment ago
     stranger[5] = stranger[5] == 'x' ? 'y' : 'x';
     assert_fails(ruvllm_keys_check(store, stranger, sizeof(stranger) - 1, &verdict, NULL, &failure), RUVLLM_IO, failure,
                  "look up a key");
-    assert_int_equal(rv_store_news_wait(listener, 10, &news, &failure), RUVLLM_IO);
+    assert_int_equal(rv_store_news_wait(listener, 10, keep_last, &news, &failure), RUVLLM_IO);
     store_postgres_start();
     for (int i = 0; i < 600 && ruvllm_keys_count(store, &n, NULL); i++)
         rest(100); // it is asked for once a second, and seldom where asking takes long
     assert_ok(ruvllm_keys_count(store, &n, err));
     assert_int_equal(n, 1);
-    for (int i = 0; i < 600 && rv_store_news_wait(listener, 10, &news, NULL); i++)
+    for (int i = 0; i < 600 && rv_store_news_wait(listener, 10, keep_last, &news, NULL); i++)
         rest(100);
     assert_int_equal(news.kind, RV_STORE_NEWS_ANY); // something may have been missed
     store_postgres_stop();
@@ -298,6 +389,7 @@ int main(void)
         cmocka_unit_test(no_event_fails_while_the_server_is_away),
         cmocka_unit_test(what_a_dead_process_left_is_delivered_by_the_next),
         cmocka_unit_test(other_calls_fail_with_a_sentence_and_work_again),
+        cmocka_unit_test(a_server_that_freezes_is_as_one_that_is_gone),
     };
     int failed = cmocka_run_group_tests(files, NULL, NULL);
 
