@@ -1,7 +1,8 @@
 /*
- * Following others who share the store. One thread waits for news and marks the tenants they are about, where these are
- * in memory; whoever takes such a tenant next looks at its log (learner_tenant.c). The thread reads no log, takes no
- * tenant's lock and waits for the store on a connection of its own, so one tenant's disk is not another's delay.
+ * Following others who share the store. One thread waits for news, on a connection of its own, marks the tenants they
+ * are about, where these are in memory, and brings them up to the end of their logs. Answers meanwhile have what they
+ * had: they do not wait for it. What it could not read, because the store is away, is read by the tenant's next
+ * feedback, or by the thread when it hears again.
  */
 #include "learn/learner_follow.h"
 
@@ -9,12 +10,14 @@
 #include "base/log.h"
 #include "store/store_news.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 enum {
     WAIT_MS = 200,   // for news, before it looks whether the end has come
-    RETRY_MS = 1000, // between tries to listen
+    RETRY_MS = 1000, // between tries to listen, or to read
+    MAX_NAMES = 64   // of tenants at a time; where there are more, all in memory are looked at
 };
 
 struct rv_learner_follower {
@@ -23,35 +26,135 @@ struct rv_learner_follower {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool is_over; // guarded by lock
+
+    /* The thread's own. */
+    char names[MAX_NAMES][RV_STORE_TENANT_MAX + 1]; // who is to be brought up to date
+    size_t n_names;
+    bool is_round_due; // everybody in memory is
+};
+
+/* ---- hearing -------------------------------------------------------------------------------- */
+
+struct hint {
+    const struct rv_store_news *news;
+    bool is_new; // in memory, and not by this learner's own doing
 };
 
 static void mark(void *user, struct rv_tenant_link *link)
 {
     struct rv_learner_tenant *t = (struct rv_learner_tenant *)link;
-    const struct rv_store_news *news = user;
+    struct hint *hint = user;
 
-    if (news->kind == RV_STORE_NEWS_CHANGE)
-        t->is_changed = true;
-    else if (news->seq > t->heard_seq) // nobody else raises it
-        t->heard_seq = news->seq;
+    if (hint->news->kind == RV_STORE_NEWS_CHANGE) {
+        hint->is_new = t->is_changed = true;
+    } else if (hint->news->seq > t->known_seq) {
+        hint->is_new = true;
+        if (hint->news->seq > t->heard_seq) // nobody else raises it
+            t->heard_seq = hint->news->seq;
+    }
 }
 
+static void note(struct rv_learner_follower *f, const char *name)
+{
+    for (size_t i = 0; i < f->n_names; i++) {
+        if (strcmp(f->names[i], name) == 0)
+            return;
+    }
+    if (f->n_names < MAX_NAMES)
+        snprintf(f->names[f->n_names++], sizeof(f->names[0]), "%s", name);
+    else
+        f->is_round_due = true;
+}
+
+/* Patterns in memory may be what was to be forgotten: they are dropped, last, because that may take its time. */
 static void on_news(void *user, const struct rv_store_news *news)
 {
-    struct rv_learner *l = user;
-    struct rv_store_news copy = *news;
+    struct rv_learner_follower *f = user;
+    struct rv_learner *l = f->learner;
+    struct hint hint = {.news = news};
 
-    /* Patterns in memory may be what was to be forgotten. */
     if (news->kind == RV_STORE_NEWS_ANY) {
-        rv_reasoning_bank_drop(l->bank, NULL);
         l->n_missed++;
+        f->is_round_due = true;
+        rv_reasoning_bank_drop(l->bank, NULL);
         return;
     }
+    if (news->kind == RV_STORE_NEWS_CHANGE || strcmp(news->model, l->model) == 0)
+        rv_tenant_table_visit(l->tenants, news->tenant, mark, &hint);
+    if (hint.is_new)
+        note(f, news->tenant);
     if (news->kind == RV_STORE_NEWS_CHANGE)
         rv_reasoning_bank_drop(l->bank, news->tenant);
-    if (news->kind == RV_STORE_NEWS_CHANGE || strcmp(news->model, l->model) == 0)
-        rv_tenant_table_visit(l->tenants, news->tenant, mark, &copy);
 }
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Of one that was let go meanwhile nothing is read. False: the store did not say. */
+static bool catch_up(struct rv_learner *l, const char *name)
+{
+    struct rv_learner_tenant *t;
+    struct ruvllm_error trouble;
+    ruvllm_status rc = rv_learner_tenant_take(l, name, &t, &trouble);
+    bool is_done;
+
+    if (rc)
+        return false;
+    if (t->is_read || t->is_outrun)
+        rc = rv_learner_tenant_read(l, t, &trouble);
+    is_done = !rc && (!t->is_changed || !t->is_read);
+    rv_learner_tenant_leave(l, t);
+    return is_done;
+}
+
+struct names {
+    char **at;
+    size_t n, cap;
+};
+
+static void add_name(void *user, struct rv_tenant_link *link)
+{
+    struct names *names = user;
+
+    if (names->n < names->cap)
+        names->at[names->n++] = rv_strdup(link->name); // who is left out by lack of memory is asked with its feedback
+}
+
+static bool rest(struct rv_learner_follower *f, int32_t ms);
+
+/* Everybody in memory; false when it is to be done again. */
+static bool go_round(struct rv_learner_follower *f)
+{
+    struct rv_tenant_table_stats stats;
+    struct names names = {0};
+    bool is_done = true;
+
+    rv_tenant_table_stats(f->learner->tenants, &stats);
+    names.cap = stats.n; // who comes later reads what is then
+    names.at = rv_calloc(stats.n + 1, sizeof(*names.at));
+    if (!names.at)
+        return false;
+    rv_tenant_table_visit_all(f->learner->tenants, add_name, &names);
+    for (size_t i = 0; i < names.n; i++) {
+        if (is_done && names.at[i])
+            is_done = rest(f, 0) && catch_up(f->learner, names.at[i]);
+        rv_free(names.at[i]);
+    }
+    rv_free(names.at);
+    return is_done;
+}
+
+static void catch_up_all(struct rv_learner_follower *f)
+{
+    for (size_t i = 0; i < f->n_names; i++) {
+        if (rest(f, 0) && !f->is_round_due && !catch_up(f->learner, f->names[i]))
+            f->is_round_due = true;
+    }
+    f->n_names = 0;
+    if (f->is_round_due)
+        f->is_round_due = !go_round(f);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
 
 /* Waits, unless the end has come; false then. */
 static bool rest(struct rv_learner_follower *f, int32_t ms)
@@ -83,11 +186,13 @@ static void *follow(void *arg)
         ruvllm_status rc = listener ? RUVLLM_OK : rv_store_news_open(&listener, f->learner->config.store, &trouble);
 
         if (!rc)
-            rc = rv_store_news_wait(listener, WAIT_MS, on_news, f->learner, &trouble);
+            rc = rv_store_news_wait(listener, WAIT_MS, on_news, f, &trouble);
         if (rc && !was_told)
             rv_log(RUVLLM_LOG_WARN, "what other replicas learn counts later here: %.200s", trouble.message);
         was_told = rc != RUVLLM_OK;
-        if (rc)
+        if (!rc)
+            catch_up_all(f);
+        if (rc || f->is_round_due)
             (void)rest(f, RETRY_MS);
     }
     rv_store_news_close(listener);

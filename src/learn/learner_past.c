@@ -31,7 +31,7 @@ ruvllm_status rv_learner_pause(struct rv_learner *learner, const char *tenant, b
 
     if (rc)
         return rc;
-    if (learner->config.store && t->is_paused != is_paused)
+    if (learner->config.store) // also what is so here: elsewhere it may have become otherwise just now
         rc = write_pause(learner, t, is_paused, err);
     if (!rc)
         t->is_paused = is_paused;

@@ -158,8 +158,9 @@ static ruvllm_status settle(struct rv_learner *l, struct rv_learner_tenant *t, c
 
     if (job->result.verdict == RV_TICK_NOTHING)
         return RUVLLM_OK;
-    /* Then it is made again, of what is then. */
-    if (t->is_paused || (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation))) {
+    /* Then it is made again, of what is then: also when the store could not say what others did. */
+    if (t->is_paused || (l->config.store && t->is_changed) ||
+        (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation))) {
         *(job->n_answers > 0 ? &t->study->n_new : &t->study->n_lessons) += RV_BACKGROUND_EVERY;
         return RUVLLM_OK;
     }
@@ -179,14 +180,17 @@ static void on_made(void *user, struct rv_background_job *job)
     if (job->result.budget > 0)
         l->kl_budget = job->result.budget;
     if (!rc) {
-        t->is_changed = true; // the store is asked: what the tick was made of may have been forgotten elsewhere
-        rc = rv_learner_tenant_read(l, t, &err);
-        if (t->study == job->study) {  // else it was let go and came back since, or something was forgotten
+        if (t->study == job->study) { // else it was let go and came back since
+            t->is_changed = true;     // the store is asked: what the tick was made of may have been forgotten elsewhere
+            rc = rv_learner_tenant_read(l, t, &err);
+        }
+        if (t->study == job->study) {  // else something was forgotten
             t->study->is_busy = false; // whatever comes of this one, there may be a next
             if (!rc && job->rc)
                 err = job->err;
             rc = rc ? rc : job->rc ? job->rc : settle(l, t, job, &err);
-            ask_for_tick(l, t);
+            if (!t->is_changed || !l->config.store) // else with the next feedback
+                ask_for_tick(l, t);
         }
         rv_learner_tenant_leave(l, t);
     }

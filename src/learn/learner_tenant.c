@@ -141,7 +141,7 @@ ruvllm_status rv_learner_tenant_take_or_hear(struct rv_learner *learner, const c
 {
     ruvllm_status rc = find(learner, name, out, err);
 
-    if (rc || pthread_mutex_trylock(&(*out)->lock) == 0)
+    if (rc)
         return rc;
     if (hear(*out, voice)) {
         rv_tenant_table_leave_as_it_was(learner->tenants, &(*out)->link);
@@ -158,12 +158,19 @@ static uint64_t bytes_of(const struct rv_learner_tenant *t)
            (t->deep.adapter ? t->deep.adapter->n_bytes : 0) + (t->study ? rv_study_n_bytes(t->study) : 0);
 }
 
+/* Whether what answers has all that was acknowledged here. */
+static bool has_all(const struct rv_learner_tenant *t)
+{
+    return !t->is_unpublished && (t->is_outrun || (t->is_read && !t->is_behind && !t->is_lost));
+}
+
 void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenant *tenant)
 {
     uint64_t n_bytes = bytes_of(tenant);
 
+    tenant->known_seq = tenant->seq + tenant->n_spooled;
     pthread_mutex_lock(&tenant->voice_lock);
-    tenant->is_whole = tenant->is_read && !tenant->is_behind && !tenant->is_lost && !tenant->is_unpublished;
+    tenant->is_whole = has_all(tenant);
     pthread_mutex_unlock(&tenant->voice_lock);
     pthread_mutex_unlock(&tenant->lock);
     rv_tenant_table_leave(learner->tenants, &tenant->link, n_bytes);
@@ -450,6 +457,7 @@ static ruvllm_status read_rest(struct rv_learner *l, struct rv_learner_tenant *t
     if (!rc) {
         t->is_read = true;
         t->is_behind = !is_all;
+        t->is_outrun = false;
         keep(l, t, BUSY_EVENTS);
     }
     return rc;
@@ -465,6 +473,7 @@ static void heed_news(struct rv_learner *l, struct rv_learner_tenant *t)
     uint64_t n_missed = l->n_missed;
     struct ruvllm_error trouble;
     struct rv_store_look look;
+    bool had_all = has_all(t);
 
     if (!t->is_read || (n_missed == t->n_missed && !t->is_changed && t->heard_seq <= t->seq + t->n_spooled))
         return;
@@ -477,10 +486,11 @@ static void heed_news(struct rv_learner *l, struct rv_learner_tenant *t)
     t->n_missed = n_missed;
     t->is_paused = look.is_paused;
     t->is_behind = t->is_behind || look.last_seq > t->seq + t->n_spooled;
-    if (look.n_forgotten == t->n_forgotten)
-        return;
-    t->is_lost = true; // it is made of what was forgotten, and so may the study be
-    rv_learner_study_drop(t);
+    if (look.n_forgotten != t->n_forgotten) {
+        t->is_lost = true; // it is made of what was forgotten, and so may the study be
+        rv_learner_study_drop(t);
+    }
+    t->is_outrun = had_all && (t->is_behind || t->is_lost);
 }
 
 ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
@@ -496,7 +506,10 @@ ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learn
     /* What has no number yet cannot be told from what the log has, before it is delivered. */
     if (t->is_behind && t->n_spooled)
         is_waiting = rv_store_events_are_spooled(l->config.store);
-    t->is_lost = t->is_lost || (t->is_behind && t->n_spooled && !is_waiting);
+    if (t->is_behind && t->n_spooled && !is_waiting) {
+        t->is_lost = true;
+        rv_learner_study_drop(t); // what was gone back from meanwhile cannot be told either
+    }
     if (!l->config.store || is_waiting || (t->is_read && !t->is_behind && !t->is_lost)) {
         t->is_read = true;
         return t->is_unpublished ? publish(l, t, err) : RUVLLM_OK;
@@ -604,6 +617,7 @@ ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_lea
 
     *is_next = !rc;
     t->is_behind = t->is_behind || (rc && leaves_doubt(rc));
+    t->is_outrun = t->is_outrun && !(rc && leaves_doubt(rc));
     if (rc && leaves_doubt(rc) && is_wish(event->kind)) {
         t->doubt = (struct rv_learner_doubt){.is_on = true,
                                              .until_us = rv_clock_us() + DOUBT_US,
@@ -622,6 +636,7 @@ ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_lea
     t->seq = before;
     t->is_lost = t->n_spooled > 0; // which of those that follow are in the state already is not known
     t->is_behind = true;
+    t->is_outrun = false;
     if (rv_learner_tenant_read(l, t, &trouble))
         rv_log(RUVLLM_LOG_WARN, "an event counts later: %.200s", trouble.message);
     return RUVLLM_OK;

@@ -48,6 +48,7 @@ struct rv_learner_tenant {
     bool is_behind;             // the log may have more since
     bool is_lost;               // how the state and the log fit together: it is made anew from the log
     bool is_unpublished;        // the state answers only after another try
+    bool is_outrun;             // by others alone: what answers has whatever was acknowledged here all the same
     bool is_paused;             // known once its log was read
     int64_t seq;                // of the last event that is in it
     int64_t n_spooled;          // events in it beyond that, which have no number yet
@@ -61,15 +62,16 @@ struct rv_learner_tenant {
     struct rv_study *study;    // what the background loop goes over; NULL: nothing yet
 
     /*
-     * What others did, as the follower heard; it takes no tenant's lock. Who has the lock takes these back before he
-     * asks the store, which has all that was heard of, so what comes meanwhile is asked for again.
+     * What others did, as the follower heard. Who has the lock takes these back before he asks the store, which has all
+     * that was heard of, so what comes meanwhile is asked for again.
      */
+    _Atomic int64_t known_seq; // of the last event that was in it when it was left
     _Atomic int64_t heard_seq; // the log has an event of this number
     _Atomic bool is_changed;   // something was forgotten, or learning paused or resumed
 
     pthread_mutex_t voice_lock;
     struct rv_learner_voice voice; // what answers: changed with both locks held, so either is enough to read it
-    bool is_whole; // guarded by voice_lock: what answers has all that was acknowledged when it was left last
+    bool is_whole; // guarded by voice_lock: what answers has all that was acknowledged here when it was left last
 };
 
 extern const struct rv_tenant_table_ops rv_learner_tenant_ops;
@@ -88,8 +90,8 @@ RV_CHECKED ruvllm_status rv_learner_tenant_read_or_go_on(struct rv_learner *lear
 /* What answers, of a tenant that is locked; references of the caller's. */
 struct rv_learner_voice rv_learner_tenant_voice(const struct rv_learner_tenant *tenant);
 /*
- * As rv_learner_tenant_take, for answers, unless somebody else has it locked and what answers has all that was
- * acknowledged: then *voice is that, as above, and *out NULL.
+ * As rv_learner_tenant_take, for answers, unless what answers has all that was acknowledged here: then *voice is that,
+ * as above, and *out NULL. So answers wait for the store only where the tenant was not read yet.
  */
 RV_CHECKED ruvllm_status rv_learner_tenant_take_or_hear(struct rv_learner *learner, const char *name,
                                                         struct rv_learner_tenant **out, struct rv_learner_voice *voice,

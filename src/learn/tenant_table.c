@@ -199,6 +199,17 @@ void rv_tenant_table_visit(struct rv_tenant_table *table, const char *name,
     pthread_mutex_unlock(&table->lock);
 }
 
+void rv_tenant_table_visit_all(struct rv_tenant_table *table, void (*fn)(void *user, struct rv_tenant_link *link),
+                               void *user)
+{
+    pthread_mutex_lock(&table->lock);
+    for (size_t i = 0; i < N_BUCKETS; i++) {
+        for (struct rv_tenant_link *link = table->buckets[i]; link; link = link->next)
+            fn(user, link);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
 void rv_tenant_table_stats(struct rv_tenant_table *table, struct rv_tenant_table_stats *out)
 {
     pthread_mutex_lock(&table->lock);

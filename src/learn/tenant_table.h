@@ -52,6 +52,10 @@ void rv_tenant_table_leave_as_it_was(struct rv_tenant_table *table, struct rv_te
 void rv_tenant_table_visit(struct rv_tenant_table *table, const char *name,
                            void (*fn)(void *user, struct rv_tenant_link *link), void *user);
 
+/* The same of all that are here. */
+void rv_tenant_table_visit_all(struct rv_tenant_table *table, void (*fn)(void *user, struct rv_tenant_link *link),
+                               void *user);
+
 struct rv_tenant_table_stats {
     uint64_t n;       // that are here
     uint64_t n_bytes; // that they take

@@ -75,10 +75,15 @@ ruvllm_status rv_postgres_statement_start(struct rv_sql_statement *s, struct ruv
     return RUVLLM_OK; // there is nothing to do before the values are known
 }
 
-/* Whether it may be asked a second time: it only reads, and nothing before it would be lost. */
+/*
+ * Whether it may be asked a second time: it only reads, nothing before it would be lost, and it was not silence that
+ * ended the first, of which there would be more.
+ */
 static bool is_repeatable(const struct rv_sql_statement *s)
 {
-    return strncmp(s->sql, "SELECT", 6) == 0 && !rv_postgres_db_of(s->db)->is_inside;
+    const struct rv_postgres_db *db = rv_postgres_db_of(s->db);
+
+    return strncmp(s->sql, "SELECT", 6) == 0 && !db->is_inside && !db->is_silent;
 }
 
 static bool is_good(const PGresult *result)

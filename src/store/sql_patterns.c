@@ -8,7 +8,9 @@ enum { PAGE_BYTES = 64 * 1024 * 1024 };
 
 #define COLUMNS "tenant, model, seq, time_us, outcome, verdict, embedding, content"
 
-static const char ADD[] = "INSERT INTO pattern (" COLUMNS ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING row";
+/* Unless the event was forgotten meanwhile, by whoever shares the store. */
+static const char ADD[] = "INSERT INTO pattern (" COLUMNS ") SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE NOT EXISTS "
+                          "(SELECT 1 FROM event WHERE tenant = $1 AND seq = $3 AND is_forgotten = 1) RETURNING row";
 static const char READ[] =
     "SELECT row, " COLUMNS " FROM pattern WHERE tenant = $1 AND model = $2 AND row > $3 ORDER BY row LIMIT $4";
 static const char DELETE[] = "DELETE FROM pattern WHERE tenant = $1 AND model = $2 AND ($3 = 0 OR row = $3)";

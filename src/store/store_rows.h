@@ -191,7 +191,7 @@ struct rv_store_news {
     char model[RV_STORE_MODEL_MAX + 1];
 };
 
-/* Is told of one; it waits for nothing. */
+/* Is told of one. */
 typedef void (*rv_store_news_fn)(void *user, const struct rv_store_news *news);
 
 #endif
