@@ -10,9 +10,10 @@
 #include <sys/socket.h>
 
 /*
- * Silence that ends a connection. Everything we ask for is found by an index or is a page of rows, so ten seconds
- * without a word mean that nobody is there; and a server that only waits for somebody's lock says so before
- * (lock_timeout). Who changes the tables' form may have to go over all of their rows.
+ * Silence that ends a connection. Nearly everything we ask for is found by an index or is a page of rows, so ten
+ * seconds without a word mean that nobody is there (a search of the witness log that finds nothing in millions is lost
+ * by it); and a server that only waits for somebody's lock says so before (lock_timeout). Who changes the tables' form
+ * may have to go over all of their rows.
  */
 static const int64_t SILENCE_US = (int64_t)10 * 1000000;
 static const int64_t SILENCE_ALONE_US = (int64_t)RV_POSTGRES_DB_ALONE_SECONDS * 1100000;
