@@ -26,7 +26,7 @@ struct rv_tick_config {
     double budget; // of the divergence on anchors, as a share of their entropy; RV_TICK_BUDGET
 };
 
-#define RV_TICK_BUDGET 0.022
+#define RV_TICK_BUDGET 0.0175
 
 enum { RV_TICK_STEPS = 64 };
 
