@@ -46,7 +46,8 @@ static void mark(void *user, struct rv_tenant_link *link)
     struct hint *hint = user;
 
     if (hint->news->kind == RV_STORE_NEWS_CHANGE) {
-        hint->is_new = t->is_changed = true;
+        t->is_changed = true;
+        hint->is_new = true;
     } else if (hint->news->seq > t->known_seq) {
         hint->is_new = true;
         if (hint->news->seq > t->heard_seq) // nobody else raises it
