@@ -40,9 +40,8 @@ void rv_learner_free(struct rv_learner *learner);
 RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
                                           enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
 /*
- * Starts to follow others who share the store, once: what they teach a tenant counts here from its next request on, a
- * moment after it was acknowledged there. While the store cannot be listened to that comes later. Without a store there
- * is nobody to follow.
+ * Starts to follow others who share the store, once: what they teach a tenant counts here a moment after it was
+ * acknowledged there. While the store cannot be listened to that comes later. Without a store there is nobody to follow.
  */
 RV_CHECKED ruvllm_status rv_learner_follow(struct rv_learner *learner, struct ruvllm_error *err);
 /*

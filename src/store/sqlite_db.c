@@ -250,7 +250,7 @@ static ruvllm_status tell_events(struct rv_store_db *base, rv_store_news_fn fn, 
     return rc;
 }
 
-/* Another process cannot call: so it is looked for now and then. */
+/* Another process cannot call: so it is looked for, every LOOK_MS. */
 static ruvllm_status wait_news(struct rv_store_db *base, int32_t ms, rv_store_news_fn fn, void *user,
                                struct ruvllm_error *err)
 {

@@ -1,5 +1,6 @@
 /* Patterns, on the kind of store this run is about. */
 #include "store/store_patterns.h"
+#include "store/store_events.h"
 #include "support/store_fixture.h"
 
 #include <stdio.h>
@@ -66,6 +67,30 @@ static void patterns_of_a_tenant_come_back_in_order(void **state)
     seen = (struct seen){0};
     assert_ok(rv_store_patterns_list(store, "other", "m", 0, see, &seen, err));
     assert_int_equal(seen.n, 300);
+    ruvllm_store_close(store);
+}
+
+/* Whoever forgets an event does not wait for patterns that are still to be written. */
+static void a_pattern_of_what_was_forgotten_is_not_added(void **state)
+{
+    ruvllm_store *store = store_open(store_temp_url());
+    struct seen seen = {0};
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        struct rv_store_event e = {.tenant = "acme", .model = "m", .kind = RV_STORE_EVENT_VOTE};
+
+        assert_ok(rv_store_events_append(store, &e, 1, err));
+    }
+    for (int i = 0; i < 2; i++) {
+        struct rv_store_pattern p = pattern("acme", "one"); // of the seventh
+
+        assert_ok(rv_store_patterns_add(store, &p, err));
+        if (i == 0)
+            assert_ok(rv_store_events_forget(store, "acme", 7, err));
+    }
+    assert_ok(rv_store_patterns_list(store, "acme", "m", 0, see, &seen, err));
+    assert_int_equal(seen.n, 1); // who was there before is removed by who forgets
     ruvllm_store_close(store);
 }
 
@@ -146,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_of_a_tenant_come_back_in_order),
+        cmocka_unit_test(a_pattern_of_what_was_forgotten_is_not_added),
         cmocka_unit_test(wrong_patterns_are_refused),
         cmocka_unit_test(many_are_added_at_once_or_none),
     };
