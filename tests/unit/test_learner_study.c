@@ -75,6 +75,19 @@ ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const ch
     return forgetting_fails ? store_is_away(err) : __real_rv_store_events_forget(store, tenant, seq, err);
 }
 
+ruvllm_status __real_rv_store_learner_look(struct ruvllm_store *store, const char *tenant, const char *model,
+                                           struct rv_store_look *out, struct ruvllm_error *err);
+ruvllm_status __wrap_rv_store_learner_look(struct ruvllm_store *store, const char *tenant, const char *model,
+                                           struct rv_store_look *out, struct ruvllm_error *err);
+
+static atomic_bool looking_fails;
+
+ruvllm_status __wrap_rv_store_learner_look(struct ruvllm_store *store, const char *tenant, const char *model,
+                                           struct rv_store_look *out, struct ruvllm_error *err)
+{
+    return looking_fails ? store_is_away(err) : __real_rv_store_learner_look(store, tenant, model, out, err);
+}
+
 static atomic_bool turns_down;
 static atomic_bool holds;   // a tick that is done, and passes, is not handed over yet
 static atomic_bool is_held; // one is there
@@ -267,6 +280,33 @@ static void the_budget_is_known_after_a_restart(void **state)
     ruvllm_store_close(store);
 }
 
+/* A tick that would go into the spool could bring back what others forget meanwhile. */
+static void no_tick_lands_while_the_store_cannot_be_asked(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, store);
+    vote(&bed, 1);
+    looking_fails = true;
+    for (int i = 0; i < 20; i++) {
+        vote(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    assert_int_equal(sum_up(&bed).n_ticks, 0);
+    looking_fails = false;
+    vote(&bed, 1); // what was put off is asked for with the next feedback
+    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
+        vote(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    assert_true(sum_up(&bed).n_ticks > 0);
+    close_bed(&bed);
+    ruvllm_store_close(store);
+}
+
 /* Who is never there for as many votes as a tick takes is held to the budget too, when it comes back. */
 static void short_lives_stay_within_the_budget(void **state)
 {
@@ -408,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_result_that_cannot_be_handed_over_is_not_the_last),
         cmocka_unit_test(a_tick_that_was_turned_down_makes_no_generation),
         cmocka_unit_test(corrections_stay_within_the_budget),
+        cmocka_unit_test(no_tick_lands_while_the_store_cannot_be_asked),
         cmocka_unit_test(short_lives_stay_within_the_budget),
         cmocka_unit_test(what_is_half_forgotten_is_as_the_log_has_it),
         cmocka_unit_test(the_budget_is_known_after_a_restart),
