@@ -41,7 +41,7 @@ RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_
                                           enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
 /*
  * Starts to follow others who share the store, once: what they teach a tenant counts here a moment after it was
- * acknowledged there. While the store cannot be listened to that comes later. Without a store there is nobody to follow.
+ * acknowledged there, or later while the store cannot be listened to. Without a store there is nobody to follow.
  */
 RV_CHECKED ruvllm_status rv_learner_follow(struct rv_learner *learner, struct ruvllm_error *err);
 /*
