@@ -285,10 +285,34 @@ static void embeddings_are_made_beside_what_runs(void **state)
     ruvllm_engine_close(engine);
 }
 
-/* One of a tenant's requests that always wait; resubmitted when it is done. */
-static uint64_t submit_weighted(ruvllm_engine *engine, int i, float share)
+enum { SHARE_TOKENS = 16, N_OF_EACH = 256, N_COMPARED = 240 };
+
+/* In which order requests end, told by the engine's own thread: how often this one gets to run changes nothing. */
+struct finish {
+    atomic_int n;
+    int order[2 * N_OF_EACH];
+};
+
+struct sharer {
+    struct finish *finish;
+    int who, n_events;
+};
+
+static void note_finish(void *user, uint64_t id)
 {
-    struct ruvllm_generate_params params = bed_greedy(16);
+    struct sharer *sharer = user;
+    int n = atomic_load(&sharer->finish->n);
+
+    (void)id;
+    if (++sharer->n_events != SHARE_TOKENS)
+        return;
+    sharer->finish->order[n] = sharer->who;
+    atomic_store(&sharer->finish->n, n + 1);
+}
+
+static uint64_t submit_weighted(ruvllm_engine *engine, int i, float share, struct sharer *sharer)
+{
+    struct ruvllm_generate_params params = bed_greedy(SHARE_TOKENS);
     char text[128];
     struct ruvllm_input input = {.struct_size = sizeof(input), .text = text};
     struct ruvllm_request request = bed_request(&input, share > 1 ? "three" : "one");
@@ -298,38 +322,39 @@ static uint64_t submit_weighted(ruvllm_engine *engine, int i, float share)
     input.text_len = (size_t)snprintf(text, sizeof(text), "%s %d and then they went home", bed_beginnings[i % 8], i);
     request.params = &params;
     request.share = share;
+    request.on_event = note_finish;
+    request.user = sharer;
     assert_ok(ruvllm_engine_submit(engine, &request, &id, err));
     return id;
 }
 
+/* Both have more waiting than is looked at, so which goes first is the engine's choice throughout. */
 static void who_has_three_shares_is_served_three_times_as_much(void **state)
 {
-    enum { N_WAITING = 16, N_DONE = 320 };
     struct ruvllm_engine_params wishes = ruvllm_engine_params_default();
     static const float shares[2] = {1, 3};
-    const struct timespec moment = {.tv_nsec = 100000};
-    struct ruvllm_event event = {.struct_size = sizeof(event)};
-    uint64_t ids[2 * N_WAITING];
-    int n_done[2] = {0};
+    static struct sharer sharers[2 * N_OF_EACH];
+    static struct finish finish;
+    uint64_t ids[2 * N_OF_EACH];
+    int n_done[2] = {0}, first;
     ruvllm_engine *engine;
 
     (void)state;
     wishes.max_sequences = 4;
+    wishes.max_queue = 2 * N_OF_EACH;
     wishes.prefill_tokens = 16; // shares are compared in steps of eight times as much
     wishes.share_prefixes = false;
     engine = bed_open("models/stories260K.gguf", &wishes);
-    for (int i = 0; i < 2 * N_WAITING; i++)
-        ids[i] = submit_weighted(engine, i, shares[i % 2]);
-    for (int i = 0; n_done[0] + n_done[1] < N_DONE; i = (i + 1) % (2 * N_WAITING)) {
-        if (i == 0)
-            nanosleep(&moment, NULL);
-        assert_ok(ruvllm_engine_next_event(engine, ids[i], 0, &event, err));
-        if (event.type != RUVLLM_EVENT_DONE)
-            continue;
-        ruvllm_response_free(event.response);
-        n_done[i % 2]++;
-        ids[i] = submit_weighted(engine, i, shares[i % 2]);
+    for (int i = 0; i < 2 * N_OF_EACH; i++) {
+        sharers[i] = (struct sharer){.finish = &finish, .who = i % 2};
+        ids[i] = submit_weighted(engine, i, shares[i % 2], &sharers[i]);
     }
+    first = atomic_load(&finish.n);
+    for (int i = 0; i < 2 * N_OF_EACH; i++)
+        ruvllm_response_free(bed_drain(engine, ids[i]));
+    assert_in_range(first, 0, 2 * N_OF_EACH / 4);
+    for (int i = first; i < first + N_COMPARED; i++)
+        n_done[finish.order[i]]++;
     print_message("%d answers for share 3, %d for share 1\n", n_done[1], n_done[0]);
     assert_in_range(100 * n_done[1] / n_done[0], 250, 360);
     ruvllm_engine_close(engine);
