@@ -13,7 +13,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <string.h>
 
 struct lane {
     _Atomic(struct rv_background_job *) newest; // release to push, acquire to take: the job's content goes along
@@ -35,7 +34,6 @@ ruvllm_status rv_background_job_new(struct rv_background_job **out, const char *
                                     bool with_answers, const struct rv_head_adapter *now, struct ruvllm_error *err)
 {
     struct rv_background_job *job = rv_calloc(1, sizeof(*job));
-    size_t n = (size_t)now->n_pairs * (size_t)now->n_dims;
     ruvllm_status rc;
 
     *out = NULL;
@@ -50,9 +48,7 @@ ruvllm_status rv_background_job_new(struct rv_background_job **out, const char *
         rv_background_job_free(job);
         return rc;
     }
-    job->now.n_pairs = now->n_pairs;
-    memcpy(job->now.a, now->a, n * sizeof(*now->a));
-    memcpy(job->now.b, now->b, n * sizeof(*now->b));
+    rv_head_adapter_copy(&job->now, now);
     job->study = rv_study_ref(study);
     job->n_answers = with_answers ? rv_rehearsal_take(&study->rehearsal, job->answers) : 0;
     *out = job;
@@ -119,15 +115,11 @@ static void wait_for(struct lane *lane)
 static void compute(struct rv_background *b, struct rv_background_job *job)
 {
     int64_t start = rv_clock_us();
-    size_t n;
 
     rv_tick_begin(&b->tick, &job->now);
     job->rc = rv_tick_run(&b->tick, job->study, job->answers, job->n_answers, job->mean,
                           start + (int64_t)RV_BACKGROUND_TICK_MS * 1000, &job->result, &job->err);
-    n = (size_t)b->tick.made.n_pairs * (size_t)b->tick.made.n_dims;
-    job->made.n_pairs = b->tick.made.n_pairs;
-    memcpy(job->made.a, b->tick.made.a, n * sizeof(float));
-    memcpy(job->made.b, b->tick.made.b, n * sizeof(float));
+    rv_head_adapter_copy(&job->made, &b->tick.made);
     job->took_us = rv_clock_us() - start;
 }
 

@@ -60,6 +60,15 @@ void rv_head_adapter_clear(struct rv_head_adapter *adapter)
     adapter->n_pairs = 0;
 }
 
+void rv_head_adapter_copy(struct rv_head_adapter *to, const struct rv_head_adapter *from)
+{
+    size_t n = (size_t)from->n_pairs * (size_t)from->n_dims;
+
+    to->n_pairs = from->n_pairs;
+    memcpy(to->a, from->a, n * sizeof(*to->a));
+    memcpy(to->b, from->b, n * sizeof(*to->b));
+}
+
 /* ---- the step ------------------------------------------------------------------------------- */
 
 /* Directions that are looked for together, in the rows. */

@@ -45,6 +45,8 @@ RV_CHECKED ruvllm_status rv_head_adapter_init(struct rv_head_adapter *out, int32
 void rv_head_adapter_release(struct rv_head_adapter *adapter);
 /* Back to no change at all. */
 void rv_head_adapter_clear(struct rv_head_adapter *adapter);
+/* Into one of as many dimensions, with room for as many pairs. */
+void rv_head_adapter_copy(struct rv_head_adapter *to, const struct rv_head_adapter *from);
 
 /*
  * The step that raises the likelihood of the rows' tokens by their weights, whitened. Its KL on the rows is at most

@@ -23,13 +23,10 @@ static void copy_state(struct rv_tenant_state *to, const struct rv_tenant_state 
 {
     struct rv_head_adapter adapter = to->adapter;
     struct rv_memory *memory = to->memory;
-    size_t n = (size_t)from->adapter.n_pairs * (size_t)from->adapter.n_dims;
 
     *to = *from;
-    to->adapter.a = adapter.a;
-    to->adapter.b = adapter.b;
-    memcpy(to->adapter.a, from->adapter.a, n * sizeof(float));
-    memcpy(to->adapter.b, from->adapter.b, n * sizeof(float));
+    to->adapter = adapter;
+    rv_head_adapter_copy(&to->adapter, &from->adapter);
     to->memory = from->memory ? rv_memory_ref(from->memory) : NULL;
     rv_memory_unref(memory);
 }
@@ -398,11 +395,7 @@ ruvllm_status rv_tenant_learner_tick(struct rv_tenant_learner *learner, const st
         return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
                             "generation %lld, which a tick worked on, is not kept", (long long)base);
     if (base == s->generation && made->n_pairs <= s->adapter.rank) {
-        size_t n = (size_t)made->n_pairs * (size_t)made->n_dims;
-
-        s->adapter.n_pairs = made->n_pairs;
-        memcpy(s->adapter.a, made->a, n * sizeof(float));
-        memcpy(s->adapter.b, made->b, n * sizeof(float));
+        rv_head_adapter_copy(&s->adapter, made);
     } else {
         const struct rv_head_adapter *from = base == s->generation ? &s->adapter : &slot_of(learner, base)->adapter;
 

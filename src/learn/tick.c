@@ -2,8 +2,6 @@
 
 #include "kernels/vec.h"
 
-#include <string.h>
-
 enum { TABLE_MIB = 64, FISHER_ROWS = 128, MAX_HALVINGS = 3 };
 
 static const double FULL_TRUST = 16; // good answers it takes before the whole budget may be used
@@ -43,18 +41,9 @@ void rv_tick_release(struct rv_tick *tick)
     *tick = (struct rv_tick){0};
 }
 
-static void copy(struct rv_head_adapter *to, const struct rv_head_adapter *from)
-{
-    size_t n = (size_t)from->n_pairs * (size_t)from->n_dims;
-
-    to->n_pairs = from->n_pairs;
-    memcpy(to->a, from->a, n * sizeof(*to->a));
-    memcpy(to->b, from->b, n * sizeof(*to->b));
-}
-
 void rv_tick_begin(struct rv_tick *tick, const struct rv_head_adapter *now)
 {
-    copy(&tick->now, now);
+    rv_head_adapter_copy(&tick->now, now);
 }
 
 /* What bytes of an event will say. */
@@ -78,7 +67,7 @@ static ruvllm_status improve(struct rv_tick *t, struct rv_study *study, struct r
 
     budget = budget > result->kl_before ? budget : result->kl_before;
     budget = budget < t->budget ? budget : t->budget;
-    copy(&t->fitted, &t->now);
+    rv_head_adapter_copy(&t->fitted, &t->now);
     t->fit.pull = study->pull;
     rv_head_fit_run(&t->fit, &t->fitted, budget, RV_TICK_STEPS, until_us);
     study->pull = t->fit.pull;
@@ -101,7 +90,7 @@ static ruvllm_status judge(struct rv_tick *t, struct rv_tick_result *result, str
 
     result->verdict = RV_TICK_ACCEPTED;
     while (v.better < -DOUBT * v.error && result->n_halvings < MAX_HALVINGS && !rc) {
-        copy(&t->fitted, &t->made);
+        rv_head_adapter_copy(&t->fitted, &t->made);
         rc = rv_consolidate(&t->made, RV_CONSOLIDATE_AVERAGE, halves, 2, t->config.whitening, err);
         v = rv_head_fit_compare(&t->fit, &t->now, &t->made);
         result->verdict = RV_TICK_HALVED;
@@ -141,7 +130,7 @@ ruvllm_status rv_tick_run(struct rv_tick *tick, struct rv_study *study, struct r
             rc = judge(t, result, err);
     }
     if (!rc && is_over && (result->verdict == RV_TICK_NOTHING || result->verdict == RV_TICK_REJECTED)) {
-        copy(&t->made, &t->now);
+        rv_head_adapter_copy(&t->made, &t->now);
         result->verdict = RV_TICK_HALVED;
     }
     if (rc || result->verdict == RV_TICK_NOTHING || result->verdict == RV_TICK_REJECTED)
