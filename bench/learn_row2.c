@@ -2,6 +2,8 @@
 #include "learn_common.h"
 #include "learn_skill.h"
 
+#include <math.h>
+
 /* How long a run is. */
 struct course {
     int n_votes, n_points; // of the curve, after none
@@ -9,6 +11,17 @@ struct course {
     int n_between;         // and points on the way
     int32_t n_others;
 };
+
+/*
+ * What so much skill costs at least, as `self`: telling answers with the word from those without it cannot tell two
+ * models better apart than the whole answers do, so KL(before || after) of an answer is no less than that of a coin.
+ */
+static double least_self(double before, double after, double nll)
+{
+    double kl = before * log(before / after) + (1 - before) * log((1 - before) / (1 - after));
+
+    return kl / SKILL_ANSWER / nll;
+}
 
 static void learn(struct learn_args *args, struct skill *skill, int32_t rank, const struct course *c, double before)
 {
@@ -34,6 +47,10 @@ static void learn(struct learn_args *args, struct skill *skill, int32_t rank, co
         args,
         &(struct learn_figure){
             .rank = rank, .what = "self", .value = self, .bound = LEARN_AT_MOST, .must = 0.02, .short_must = 0.10});
+    if (before > 0 && before < after && after < 1)
+        learn_figure_print(args, &(struct learn_figure){.rank = rank,
+                                                        .what = "least_self",
+                                                        .value = least_self(before, after, skill->others_nll)});
 }
 
 void learn_row2(struct learn_args *args)
