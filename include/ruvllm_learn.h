@@ -49,13 +49,16 @@ RUVLLM_API struct ruvllm_learn_params ruvllm_learn_params_default(void);
 /*
  * Makes an engine learn from now on; once. `params` may be NULL. The model first writes some twelve thousand tokens of
  * its own, from which is measured where it usually is: seconds to minutes, unless the store has them already. Requests
- * are answered meanwhile, and can be judged afterwards; until then feedback is RUVLLM_BUSY. Given up on request is
- * RUVLLM_CANCELLED; after that, and after a failure, the engine does not learn, and may be asked again (answers leave
- * traces meanwhile). The engine must not be closed before it returns.
+ * are answered meanwhile, and can be judged afterwards. After a quarter of them the engine learns
+ * (ruvllm_engine_learns); until then feedback is RUVLLM_BUSY. After all of them what was said is also gone over again
+ * between votes. Given up on request is RUVLLM_CANCELLED; after that, and after a failure, it may be asked again, and
+ * goes on with what there is (answers leave traces meanwhile). The engine must not be closed before it returns.
  * RUVLLM_UNSUPPORTED for a model that does not run in the engine's own graph on the CPU.
  */
 RUVLLM_API ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_learn_params *params,
                                              struct ruvllm_error *err);
+/* Whether feedback teaches it by now, for who makes it learn on another thread. False for NULL. */
+RUVLLM_API bool ruvllm_engine_learns(const ruvllm_engine *engine);
 
 struct ruvllm_feedback_result {
     size_t struct_size;

@@ -8,7 +8,10 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_SAID = 64, N_SHOWN = 10, TEXT_MAX = 16 << 20, TOKENS_MAX = 16 << 20, WAIT_MS = 50 };
 
@@ -21,9 +24,21 @@ struct said {
     int64_t sequence; // 0: there is no log
 };
 
+/* The model's first texts are written beside the chat, unless the store has what they come to. */
+struct preparation {
+    pthread_t thread;
+    bool is_on; // there is one
+    _Atomic bool is_over;
+    _Atomic bool gives_up;
+    _Atomic float done; // the share of the texts; after a quarter feedback teaches
+    ruvllm_status rc;   // when it is over
+    struct ruvllm_error err;
+};
+
 struct rv_chat_learn {
     ruvllm_store *store; // NULL: none
     ruvllm_engine *engine;
+    struct preparation preparation;
     uint64_t id; // of the last answer
     bool has_answer;
     struct said said[MAX_SAID]; // the newest last; the oldest go
@@ -53,19 +68,90 @@ static ruvllm_status open_engine(struct rv_chat_learn *l, const struct rv_model_
     return rc;
 }
 
-static ruvllm_status start_learning(struct rv_chat_learn *l, struct ruvllm_error *err)
+static bool not_now(void *user, float fraction)
+{
+    (void)user;
+    (void)fraction;
+    return false;
+}
+
+static bool goes_on(void *user, float fraction)
+{
+    struct preparation *p = user;
+
+    atomic_store(&p->done, fraction);
+    return !atomic_load(&p->gives_up);
+}
+
+static ruvllm_status learn(struct rv_chat_learn *l, ruvllm_progress_fn on_progress, struct ruvllm_error *err)
 {
     struct ruvllm_learn_params params = ruvllm_learn_params_default();
-    struct rv_progress progress;
-    ruvllm_status rc;
 
-    rv_progress_init(&progress, "getting to know the model");
     params.store = l->store;
-    params.on_progress = rv_progress_on_load;
-    params.progress_user = &progress;
-    rc = ruvllm_engine_learn(l->engine, &params, err);
+    params.on_progress = on_progress;
+    params.progress_user = &l->preparation;
+    return ruvllm_engine_learn(l->engine, &params, err);
+}
+
+static void *prepare(void *user)
+{
+    struct rv_chat_learn *l = user;
+
+    l->preparation.rc = learn(l, goes_on, &l->preparation.err);
+    atomic_store(&l->preparation.is_over, true);
+    return NULL;
+}
+
+static ruvllm_status begin_preparation(struct rv_chat_learn *l, struct ruvllm_error *err)
+{
+    struct preparation *p = &l->preparation;
+    int rc;
+
+    *p = (struct preparation){0};
+    rc = pthread_create(&p->thread, NULL, prepare, l);
+    p->is_on = rc == 0;
+    return rc ? rv_fail_errno(err, rc, "cannot start the thread that prepares learning") : RUVLLM_OK;
+}
+
+static void end_preparation(struct rv_chat_learn *l)
+{
+    atomic_store(&l->preparation.gives_up, true);
+    if (l->preparation.is_on)
+        pthread_join(l->preparation.thread, NULL);
+    l->preparation.is_on = false;
+}
+
+/* With what the store knows, at once; else beside the chat. */
+static ruvllm_status start_learning(struct rv_chat_learn *l, struct ruvllm_error *err)
+{
+    ruvllm_status rc = learn(l, not_now, err);
+
+    return rc == RUVLLM_CANCELLED ? begin_preparation(l, err) : rc;
+}
+
+/* Until feedback teaches; CANCELLED after Ctrl-C. What failed is tried again with the next wish. */
+static ruvllm_status await_learning(struct rv_chat_learn *l, struct ruvllm_error *err)
+{
+    const struct timespec moment = {.tv_nsec = WAIT_MS * 1000000L};
+    struct preparation *p = &l->preparation;
+    struct rv_progress progress;
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (!ruvllm_engine_learns(l->engine) && !p->is_on)
+        rc = begin_preparation(l, err);
+    rv_progress_init(&progress, "getting to know the model");
+    while (!rc && !ruvllm_engine_learns(l->engine) && !atomic_load(&p->is_over) && !rv_interrupt_seen()) {
+        rv_progress_show(&progress, fmin(1, 4 * (double)atomic_load(&p->done)), NULL);
+        (void)nanosleep(&moment, NULL);
+    }
     rv_progress_clear(&progress);
-    return rc;
+    if (rc || ruvllm_engine_learns(l->engine))
+        return rc;
+    if (!atomic_load(&p->is_over))
+        return rv_fail(err, RUVLLM_CANCELLED, "not said yet: the model is still being got to know");
+    end_preparation(l);
+    *err = p->err;
+    return p->rc;
 }
 
 int rv_chat_learn_open(struct rv_chat_learn **out, const struct rv_model_options *model,
@@ -104,6 +190,7 @@ void rv_chat_learn_close(struct rv_chat_learn *learn)
 {
     if (!learn)
         return;
+    end_preparation(learn);
     ruvllm_engine_close(learn->engine);
     ruvllm_store_close(learn->store);
     rv_free(learn);
@@ -213,6 +300,8 @@ static ruvllm_status say(struct rv_chat_learn *l, struct ruvllm_feedback *feedba
 
     feedback->id = l->id;
     if (!rc)
+        rc = await_learning(l, err);
+    if (!rc)
         rc = ruvllm_engine_give_feedback(l->engine, TENANT, feedback, result, err);
     if (!rc)
         note_said(l, result);
@@ -285,8 +374,10 @@ static bool print_event(void *user, const struct ruvllm_learned_event *event)
 ruvllm_status rv_chat_learn_print(struct rv_chat_learn *learn, struct ruvllm_error *err)
 {
     struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
-    ruvllm_status rc = ruvllm_engine_learned(learn->engine, TENANT, &info, err);
+    ruvllm_status rc = await_learning(learn, err);
 
+    if (!rc)
+        rc = ruvllm_engine_learned(learn->engine, TENANT, &info, err);
     if (rc)
         return rc;
     printf("  generation  %lld%s\n", (long long)info.generation, info.is_paused ? ", paused" : "");

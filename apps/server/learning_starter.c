@@ -13,6 +13,7 @@ enum { FIRST_WAIT_S = 5, LONGEST_WAIT_S = 60, STALLED_S = 600, MAX_WAITING = 4 }
 /* A model that prepares; guarded by the lock, but for the stage. */
 struct entry {
     _Atomic int stage;
+    _Atomic bool is_whole; // nothing is left to prepare: learning may be on before that
     bool is_wanted;
     int32_t wait_s; // after the next failure
     int64_t next_us;
@@ -27,8 +28,12 @@ struct rv_learning_starter {
     pthread_cond_t changed;
     _Atomic bool is_closing; // changed under the lock
     int32_t n_waiting;       // for a stage to come; guarded by lock
-    float done;              // the thread's: of what it prepares, and since when it is as much
-    int64_t done_us;
+    struct {                 // the thread's: what it prepares
+        size_t i_model;
+        ruvllm_engine *engine;
+        float done; // of it, and since when it is as much
+        int64_t done_us;
+    } now;
     struct entry entries[RV_MODEL_SET_MAX];
 };
 
@@ -50,17 +55,30 @@ static bool not_now(void *user, float fraction)
     return false;
 }
 
+/* With a lease of the engine, which feedback teaches. */
+static void turn_on(struct rv_learning_starter *s, size_t i_model)
+{
+    if (atomic_exchange(&s->entries[i_model].stage, RV_LEARNING_ON) == RV_LEARNING_ON)
+        return;
+    say(s, "info", i_model, "learns from now on", "");
+    pthread_mutex_lock(&s->lock);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Until others need the model's memory, or its engine has so much to do that another model may rather come. */
 static bool goes_on(void *user, float fraction)
 {
     struct rv_learning_starter *s = user;
 
-    if (fraction > s->done) {
-        s->done = fraction;
-        s->done_us = rv_clock_us();
+    if (fraction > s->now.done) {
+        s->now.done = fraction;
+        s->now.done_us = rv_clock_us();
     }
+    if (ruvllm_engine_learns(s->now.engine))
+        turn_on(s, s->now.i_model);
     return !atomic_load(&s->is_closing) && !rv_model_set_was_short(s->models) &&
-           rv_clock_us() - s->done_us < (int64_t)STALLED_S * 1000000;
+           rv_clock_us() - s->now.done_us < (int64_t)STALLED_S * 1000000;
 }
 
 /* Nothing would come of another try. */
@@ -73,18 +91,25 @@ static ruvllm_status begin(struct rv_learning_starter *s, size_t i_model, ruvllm
                            ruvllm_progress_fn on_progress, struct ruvllm_error *err)
 {
     struct ruvllm_learn_params params = s->params;
+    struct entry *entry = &s->entries[i_model];
     ruvllm_status rc;
 
+    if (!ruvllm_engine_learns(engine)) // it may have been another engine's until now
+        atomic_store(&entry->stage, RV_LEARNING_PREPARING);
     params.on_progress = on_progress;
     params.progress_user = s;
     rc = ruvllm_engine_learn(engine, &params, err);
-    atomic_store(&s->entries[i_model].stage, rc == RUVLLM_OK ? RV_LEARNING_ON
-                                             : is_final(rc)  ? RV_LEARNING_OFF
-                                                             : RV_LEARNING_PREPARING);
+    atomic_store(&entry->is_whole, rc == RUVLLM_OK || is_final(rc));
+    if (ruvllm_engine_learns(engine))
+        turn_on(s, i_model);
+    else if (is_final(rc))
+        atomic_store(&entry->stage, RV_LEARNING_OFF);
     if (!rc)
-        say(s, "info", i_model, "learns from now on", "");
+        say(s, "info", i_model, "has all that learning takes", "");
     if (is_final(rc))
-        say(s, "warn", i_model, "is served without learning", err->message);
+        say(s, "warn", i_model,
+            ruvllm_engine_learns(engine) ? "learns, but does not go over votes again" : "is served without learning",
+            err->message);
     return rc;
 }
 
@@ -102,7 +127,7 @@ void rv_learning_starter_go_on(struct rv_learning_starter *starter, size_t i_mod
     struct entry *entry = &starter->entries[i_model];
 
     pthread_mutex_lock(&starter->lock);
-    entry->is_wanted = atomic_load(&entry->stage) == RV_LEARNING_PREPARING;
+    entry->is_wanted = !atomic_load(&entry->is_whole);
     entry->wait_s = FIRST_WAIT_S;
     entry->next_us = 0;
     pthread_cond_broadcast(&starter->changed);
@@ -150,14 +175,19 @@ static ruvllm_status work(struct rv_learning_starter *s, size_t i_model, ruvllm_
     struct ruvllm_error err = {0};
     ruvllm_status rc;
 
-    if (rv_learning_starter_stage(s, i_model) != RV_LEARNING_PREPARING) // it was unloaded, and loaded again
+    if (atomic_load(&s->entries[i_model].is_whole)) // it was unloaded, and loaded again
         return RUVLLM_OK;
     say(s, "info", i_model, "prepares to learn, beside its answers", "");
-    s->done = 0;
-    s->done_us = rv_clock_us();
+    s->now.i_model = i_model;
+    s->now.engine = engine;
+    s->now.done = 0;
+    s->now.done_us = rv_clock_us();
     rc = begin(s, i_model, engine, goes_on, &err);
     if (rc && !is_final(rc) && !atomic_load(&s->is_closing))
-        say(s, "warn", i_model, "cannot begin to learn yet, which is tried again", err.message);
+        say(s, "warn", i_model,
+            ruvllm_engine_learns(engine) ? "learns, but does not go over votes again yet, which is tried again"
+                                         : "cannot begin to learn yet, which is tried again",
+            err.message);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Has loaded models begin to learn. Where the store knows what that takes, before anybody is answered; else, and while
- * the store is away, on a thread of its own beside the answers, again and again until it is done.
+ * the store is away, on a thread of its own beside the answers, again and again until it is done. Learning is on as
+ * soon as feedback teaches, which is before everything is prepared.
  *
  * Threads: any may call; one lock, never held while a model prepares. The thread has a lease of the model it works on.
  */
@@ -33,7 +34,7 @@ void rv_learning_starter_try(struct rv_learning_starter *starter, size_t i_model
 /* Now it can be taken: goes on with what is not known yet. */
 void rv_learning_starter_go_on(struct rv_learning_starter *starter, size_t i_model);
 enum rv_learning_stage rv_learning_starter_stage(const struct rv_learning_starter *starter, size_t i_model);
-/* The same after waiting for the end of its preparations, up to `wait_ms`; unless many wait already. */
+/* The same after waiting for it to be on, up to `wait_ms`; unless many wait already. */
 enum rv_learning_stage rv_learning_starter_await(struct rv_learning_starter *starter, size_t i_model, int32_t wait_ms);
 
 #endif

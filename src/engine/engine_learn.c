@@ -75,6 +75,12 @@ static ruvllm_status take_learned(struct rv_learner *learner, const char *tenant
     return RUVLLM_OK;
 }
 
+/* Whose texts are the model's own, as it came. */
+static bool is_first(const char *tenant)
+{
+    return tenant && strcmp(tenant, RV_ENGINE_LEARN_WRITER) == 0;
+}
+
 ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job *job, const char *tenant,
                                     struct ruvllm_error *err)
 {
@@ -94,7 +100,7 @@ ruvllm_status rv_engine_learn_begin(struct ruvllm_engine *engine, struct rv_job 
     if (rc)
         return rc;
     /* Answers go on while the store is away: without what was learned, and the answer says so by its generation. */
-    if (learner && take_learned(learner, tenant, job, &trouble))
+    if (learner && !is_first(tenant) && take_learned(learner, tenant, job, &trouble))
         rv_log(RUVLLM_LOG_WARN, "answering without what was learned: %s", trouble.message);
     rv_reply_response(job->reply)->learned_generation = job->trace->generation;
     if (job->ticket.n == 0)
@@ -144,8 +150,10 @@ void rv_engine_learn_keep(struct ruvllm_engine *engine, struct rv_job *job)
     struct rv_engine_learn *learn = atomic_load(&engine->learn);
     struct rv_learner *learner = atomic_load(&learn->learner);
     struct rv_trace *trace = job->trace;
-    bool is_first = strcmp(trace->tenant, RV_ENGINE_LEARN_WRITER) == 0;
 
     job->trace = NULL;
-    rv_trace_ring_add(is_first ? learn->first : learner ? rv_learner_traces(learner) : learn->early, trace);
+    rv_trace_ring_add(is_first(trace->tenant) ? learn->first
+                      : learner               ? rv_learner_traces(learner)
+                                              : learn->early,
+                      trace);
 }

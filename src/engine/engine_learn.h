@@ -19,8 +19,9 @@ struct rv_engine_learn {
     struct rv_engine_memory memory;
     struct rv_trace_ring *first;          // traces of the texts that whitening is made of, see learn_start.h
     struct rv_trace_ring *early;          // of answers, until there is a learner
-    struct rv_whitening whitening;        // what they came to, when the store could not keep it; else empty
-    struct rv_anchors anchors;            // likewise
+    struct rv_whitening whitening;        // what they came to, until the store has kept it
+    struct rv_anchors anchors;            // likewise; of the texts so far
+    int32_t n_texts;                      // how many those are
     atomic_bool is_starting;              // somebody makes it
     _Atomic(struct rv_learner *) learner; // NULL until that is done
 };

@@ -43,6 +43,13 @@ ruvllm_status ruvllm_engine_learn(ruvllm_engine *engine, const struct ruvllm_lea
     return rc ? rc : rv_learn_start(engine, &ours, err);
 }
 
+bool ruvllm_engine_learns(const ruvllm_engine *engine)
+{
+    struct rv_engine_learn *learn = engine ? atomic_load(&engine->learn) : NULL;
+
+    return learn && atomic_load(&learn->learner);
+}
+
 static ruvllm_status give_result(const struct rv_learner_result *r, struct ruvllm_feedback_result *out,
                                  struct ruvllm_error *err)
 {
@@ -129,6 +136,6 @@ ruvllm_status ruvllm_engine_learned(ruvllm_engine *engine, const char *tenant, s
     ours.kl_budget = sum.kl_budget;
     ours.n_ticks = sum.n_ticks;
     ours.n_paused = sum.n_paused;
-    ours.consolidation = (ruvllm_consolidation)sum.strategy;
+    ours.consolidation = (ruvllm_consolidation)rv_learner_made_with(learner)->strategy;
     return rv_door_give_struct(info, &ours, sizeof(ours), "ruvllm_learned_info", err);
 }

@@ -18,90 +18,95 @@ static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at
 
 /* What the model's own texts leave behind. */
 struct first {
-    struct rv_trace_ring *traces;
+    struct rv_engine_learn *learn;
     const struct ruvllm_learn_params *params;
-    struct rv_first_text text;
-    struct rv_anchors anchors; // some states of each, with what was likely there
+    struct rv_first_text *text; // NULL: there is a whitening already
+    int32_t n_before;           // texts that were written before this task, of n_task and of all there will be
+    int32_t n_task;
+    int32_t n_all;
 };
 
 /* Appends what a text that was written left. */
 static void take_states(void *user, uint64_t id, const struct ruvllm_response *response)
 {
     struct first *first = user;
-    struct rv_trace *trace = rv_trace_ring_find(first->traces, id, RV_ENGINE_LEARN_WRITER);
+    struct rv_trace *trace = rv_trace_ring_find(first->learn->first, id, RV_ENGINE_LEARN_WRITER);
 
     (void)response;
+    first->learn->n_texts++;
     if (trace && rv_trace_has_rows(trace)) {
-        rv_first_text_add(&first->text, trace);
-        rv_anchors_add(&first->anchors, trace);
+        if (first->text)
+            rv_first_text_add(first->text, trace);
+        rv_anchors_add(&first->learn->anchors, trace);
     }
     rv_trace_unref(trace);
 }
 
 static bool goes_on(void *user, float fraction)
 {
-    const struct ruvllm_learn_params *p = ((const struct first *)user)->params;
+    const struct first *first = user;
+    const struct ruvllm_learn_params *p = first->params;
 
-    return !p->on_progress || p->on_progress(p->progress_user, fraction);
+    return !p->on_progress ||
+           p->on_progress(p->progress_user,
+                          ((float)first->n_before + fraction * (float)first->n_task) / (float)first->n_all);
 }
 
-/* Has the texts written; makes the anchors, and the whitening unless there is one. */
-static ruvllm_status make_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                const struct ruvllm_learn_params *params, struct rv_whitening *whitening,
-                                struct rv_anchors *anchors, struct ruvllm_error *err)
+/* Has texts written until there are n; what they leave is added to the anchors, and to `text` unless that is NULL. */
+static ruvllm_status write_texts(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                 const struct ruvllm_learn_params *params, int32_t n, struct rv_first_text *text,
+                                 struct ruvllm_error *err)
 {
-    struct first first = {.traces = learn->first, .params = params};
+    int32_t most = e->model->max_context - 2;
+    struct first first = {.learn = learn,
+                          .params = params,
+                          .text = text,
+                          .n_before = learn->n_texts,
+                          .n_task = n - learn->n_texts,
+                          .n_all = params->no_background ? n : RV_ANCHORS_TEXTS};
     struct rv_scribe_task task = {.tenant = RV_ENGINE_LEARN_WRITER,
-                                  .n_texts = RV_ANCHORS_TEXTS,
-                                  .n_tokens = e->model->max_context - 2 < FIRST_TOKENS ? e->model->max_context - 2
-                                                                                       : FIRST_TOKENS,
-                                  .seed = 1,
+                                  .n_texts = first.n_task,
+                                  .n_tokens = most < FIRST_TOKENS ? most : FIRST_TOKENS,
+                                  .seed = 1 + (uint64_t)learn->n_texts,
                                   .goes_on = goes_on,
                                   .on_text = take_states,
                                   .user = &first};
-    ruvllm_status rc =
-        rv_first_text_init(&first.text, (size_t)WHITENED_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
+    ruvllm_status rc = RUVLLM_OK;
 
-    if (!rc)
-        rc = rv_anchors_init(&first.anchors, e->model->hparams.n_embd, err);
-    if (!rc) {
-        rv_trace_ring_resize(learn->first, FIRST_BYTES);
-        rc = rv_scribe_write(e, &task, err);
-        rv_trace_ring_resize(learn->first, 0);
-    }
-    if (!rc && !whitening->directions)
-        rc = rv_first_text_measure(&first.text, whitening, err);
-    rv_first_text_release(&first.text);
+    if (first.n_task < 1)
+        return RUVLLM_OK;
+    if (!learn->anchors.states)
+        rc = rv_anchors_init(&learn->anchors, e->model->hparams.n_embd, err);
     if (rc)
-        rv_anchors_release(&first.anchors);
-    else
-        *anchors = first.anchors;
+        return rc;
+    rv_trace_ring_resize(learn->first, FIRST_BYTES);
+    rc = rv_scribe_write(e, &task, err);
+    rv_trace_ring_resize(learn->first, 0);
     return rc;
 }
 
-/* What an earlier try has made and the store could not keep: the texts are not written again. */
-static bool take_made(struct rv_engine_learn *learn, struct rv_whitening *whitening, struct rv_anchors *anchors)
+static void forget_texts(struct rv_engine_learn *learn)
 {
-    if (!learn->anchors.states || (!whitening->directions && !learn->whitening.directions))
-        return false;
-    if (whitening->directions)
-        rv_whitening_release(&learn->whitening);
-    else
-        *whitening = learn->whitening;
-    *anchors = learn->anchors;
-    learn->whitening = (struct rv_whitening){0};
-    learn->anchors = (struct rv_anchors){0};
-    return true;
+    rv_anchors_release(&learn->anchors);
+    learn->n_texts = 0;
 }
 
-static void leave_made(struct rv_engine_learn *learn, struct rv_whitening *whitening, struct rv_anchors *anchors)
+/* Into learn->whitening, from the first texts. */
+static ruvllm_status measure(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                             const struct ruvllm_learn_params *params, struct ruvllm_error *err)
 {
-    rv_whitening_release(&learn->whitening);
-    rv_anchors_release(&learn->anchors);
-    learn->whitening = *whitening;
-    learn->anchors = *anchors;
-    *whitening = (struct rv_whitening){0};
-    *anchors = (struct rv_anchors){0};
+    struct rv_first_text text;
+    ruvllm_status rc;
+
+    forget_texts(learn); // of a try that was given up
+    rc = rv_first_text_init(&text, (size_t)WHITENED_TEXTS * FIRST_TOKENS, e->model->hparams.n_embd, err);
+    if (rc)
+        return rc;
+    rc = write_texts(e, learn, params, WHITENED_TEXTS, &text, err);
+    if (!rc)
+        rc = rv_first_text_measure(&text, &learn->whitening, err);
+    rv_first_text_release(&text);
+    return rc;
 }
 
 /*
@@ -121,32 +126,48 @@ static ruvllm_status agree(struct ruvllm_store *store, const char *model, struct
     return RUVLLM_OK;
 }
 
-/* Where the model usually is: from the store, or measured and kept there. */
-static ruvllm_status find_first(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                const struct ruvllm_learn_params *params, const char *model,
-                                struct rv_whitening *whitening, struct rv_anchors *anchors, struct ruvllm_error *err)
+/*
+ * Where the model usually is: from the store, or measured and kept there. What the store could not keep waits for the
+ * next try: the texts are not written again.
+ */
+static ruvllm_status find_whitening(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                    const struct ruvllm_learn_params *params, const char *model,
+                                    struct rv_whitening *out, struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_whitening_store_load(params->store, model, e->model->hparams.n_embd, out, err);
+
+    if (rc || out->directions)
+        return rc;
+    if (!learn->whitening.directions)
+        rc = measure(e, learn, params, err);
+    if (!rc)
+        rc = agree(params->store, model, &learn->whitening, err);
+    if (rc)
+        return rc;
+    *out = learn->whitening;
+    learn->whitening = (struct rv_whitening){0};
+    return RUVLLM_OK;
+}
+
+/* What it does there: likewise. */
+static ruvllm_status find_anchors(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                  const struct ruvllm_learn_params *params, const char *model, struct rv_anchors *out,
+                                  struct ruvllm_error *err)
 {
     const struct rv_hparams *h = &e->model->hparams;
-    bool is_known;
-    ruvllm_status rc = rv_whitening_store_load(params->store, model, h->n_embd, whitening, err);
+    ruvllm_status rc = rv_anchors_store_load(params->store, model, h->n_embd, h->n_vocab, out, err);
 
-    if (!rc)
-        rc = rv_anchors_store_load(params->store, model, h->n_embd, h->n_vocab, anchors, err);
-    is_known = whitening->directions != NULL;
-    if (rc || (is_known && anchors->states))
+    if (rc || out->states)
         return rc;
-    rv_anchors_release(anchors);
-    if (!take_made(learn, whitening, anchors))
-        rc = make_first(e, learn, params, whitening, anchors, err);
+    rc = write_texts(e, learn, params, RV_ANCHORS_TEXTS, NULL, err);
+    if (!rc)
+        rc = rv_anchors_store_save(params->store, model, &learn->anchors, err);
     if (rc)
         return rc;
-    if (!is_known)
-        rc = agree(params->store, model, whitening, err);
-    if (!rc)
-        rc = rv_anchors_store_save(params->store, model, anchors, err);
-    if (rc)
-        leave_made(learn, whitening, anchors);
-    return rc;
+    *out = learn->anchors;
+    learn->anchors = (struct rv_anchors){0};
+    learn->n_texts = 0;
+    return RUVLLM_OK;
 }
 
 /* Between two steps: no answer ends while it changes where answers wait. */
@@ -159,39 +180,61 @@ static void hand_over(struct ruvllm_engine *e, void *arg)
     atomic_store(&learn->learner, learner);
 }
 
+/* The first part: from then on feedback teaches. */
 static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_learn *learn,
-                                  const struct ruvllm_learn_params *params, struct ruvllm_error *err)
+                                  const struct ruvllm_learn_params *params, const char *model, struct ruvllm_error *err)
 {
-    char model[32];
     struct rv_learner_config config = {.hparams = &e->model->hparams,
                                        .manifest = &e->model->manifest,
                                        .store = params->store,
                                        .model = model,
                                        .rank = params->rank,
                                        .trace_bytes = params->trace_bytes,
-                                       .tenant_bytes = params->tenant_bytes};
+                                       .tenant_bytes = params->tenant_bytes,
+                                       .studies = !params->no_background,
+                                       .strategy = (enum rv_consolidate_strategy)params->consolidation};
     struct rv_whitening whitening = {0};
-    struct rv_anchors anchors = {0};
     struct rv_learner *learner;
-    ruvllm_status rc;
+    ruvllm_status rc = find_whitening(e, learn, params, model, &whitening, err);
 
-    snprintf(model, sizeof(model), "%016" PRIx64, rv_session_model_hash(e));
-    rc = find_first(e, learn, params, model, &whitening, &anchors, err);
-    if (rc) {
-        rv_whitening_release(&whitening);
-        rv_anchors_release(&anchors);
+    if (rc)
         return rc;
-    }
     rc = rv_learner_new(&learner, &config, &whitening, err);
-    if (!rc && !params->no_background)
-        rc = rv_learner_study(learner, &anchors, (enum rv_consolidate_strategy)params->consolidation, err);
     if (!rc)
         rc = rv_learner_follow(learner, err);
-    rv_anchors_release(&anchors);
     if (!rc && !rv_engine_call(e, hand_over, learner))
         rc = rv_fail(err, RUVLLM_CANCELLED, "the engine closes");
     if (rc)
         rv_learner_free(learner);
+    return rc;
+}
+
+/* The second: from then on what was said is gone over again. */
+static ruvllm_status begin_study(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                                 const struct ruvllm_learn_params *params, const char *model, struct ruvllm_error *err)
+{
+    struct rv_anchors anchors = {0};
+    ruvllm_status rc = find_anchors(e, learn, params, model, &anchors, err);
+
+    if (rc)
+        return rc;
+    return rv_learner_study(atomic_load(&learn->learner), &anchors, err);
+}
+
+static ruvllm_status start(struct ruvllm_engine *e, struct rv_engine_learn *learn,
+                           const struct ruvllm_learn_params *params, struct ruvllm_error *err)
+{
+    struct rv_learner *learner = atomic_load(&learn->learner);
+    char model[32];
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (learner && (rv_learner_has_study(learner) || !rv_learner_made_with(learner)->studies))
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "this engine learns already");
+    snprintf(model, sizeof(model), "%016" PRIx64, rv_session_model_hash(e));
+    if (!learner)
+        rc = make_learner(e, learn, params, model, err);
+    if (!rc && !params->no_background)
+        rc = begin_study(e, learn, params, model, err);
     return rc;
 }
 
@@ -247,9 +290,7 @@ ruvllm_status rv_learn_start(struct ruvllm_engine *engine, const struct ruvllm_l
     learn = atomic_load(&engine->learn);
     if (atomic_exchange(&learn->is_starting, true))
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "learning is being begun on this engine already");
-    rc = atomic_load(&learn->learner)
-             ? rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "this engine learns already")
-             : make_learner(engine, learn, params, err);
+    rc = start(engine, learn, params, err);
     atomic_store(&learn->is_starting, false);
     return rc;
 }

@@ -226,11 +226,6 @@ void rv_background_close(struct rv_background *background)
     free_background(background);
 }
 
-enum rv_consolidate_strategy rv_background_strategy(const struct rv_background *background)
-{
-    return background->tick.config.strategy;
-}
-
 void rv_background_ask(struct rv_background *background, struct rv_background_job *job)
 {
     push(&background->asked, job);

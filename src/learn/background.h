@@ -51,8 +51,6 @@ RV_CHECKED ruvllm_status rv_background_open(struct rv_background **out, const st
                                             rv_background_fn on_made, void *user, struct ruvllm_error *err);
 /* Waits for the tick under way; those that have not begun are given to nobody. */
 void rv_background_close(struct rv_background *background);
-/* How ticks make one adapter of two: as it was opened. */
-enum rv_consolidate_strategy rv_background_strategy(const struct rv_background *background);
 /* Takes over the job. */
 void rv_background_ask(struct rv_background *background, struct rv_background_job *job);
 

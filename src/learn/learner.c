@@ -80,8 +80,6 @@ ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant, 
                                        .kl_budget = budget > 0 ? budget : t->state->now.kl_budget,
                                        .n_ticks = t->state->now.n_ticks,
                                        .n_paused = t->state->now.flood.n_paused};
-    if (learner->background)
-        out->strategy = rv_background_strategy(learner->background);
     rv_learner_tenant_leave(learner, t);
     return RUVLLM_OK;
 }
@@ -360,7 +358,7 @@ void rv_learner_free(struct rv_learner *learner)
     if (!learner)
         return;
     rv_learner_follow_end(learner);
-    rv_background_close(learner->background);
+    rv_background_close(atomic_load(&learner->background));
     rv_tenant_table_free(learner->tenants);
     rv_trace_ring_free(learner->traces);
     rv_reasoning_bank_free(learner->bank);

@@ -29,6 +29,8 @@ struct rv_learner_config {
     int32_t rank;               // 1 to RV_HEAD_ADAPTER_MAX_RANK
     uint64_t trace_bytes;       // for answers that wait for feedback
     uint64_t tenant_bytes;      // for tenants: who is not used goes, and comes back from the store; 0: nobody goes
+    bool studies;               // answers that were voted on are remembered, for rv_learner_study to go over again
+    enum rv_consolidate_strategy strategy; // of that
 };
 
 /* Takes over the whitening, also when it fails. */
@@ -36,9 +38,14 @@ RV_CHECKED ruvllm_status rv_learner_new(struct rv_learner **out, const struct rv
                                         struct rv_whitening *whitening, struct ruvllm_error *err);
 /* Waits for the follower, which waits for the store: an instant, or as long as a server that does not answer has. */
 void rv_learner_free(struct rv_learner *learner);
-/* Starts the background loop, once, before anybody votes. Takes over the anchors, also when it fails. */
+/*
+ * Starts the background loop, once, of a learner that studies; at any time: what was said before it came is gone over
+ * then. Takes over the anchors, also when it fails.
+ */
 RV_CHECKED ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
-                                          enum rv_consolidate_strategy strategy, struct ruvllm_error *err);
+                                          struct ruvllm_error *err);
+/* Whether it was. From any thread. */
+bool rv_learner_has_study(const struct rv_learner *learner);
 /*
  * Starts to follow others who share the store, once: what they teach a tenant counts here a moment after it was
  * acknowledged there, or later while the store cannot be listened to. Without a store there is nobody to follow.
@@ -96,7 +103,6 @@ struct rv_learner_summary {
     double kl_budget;
     int64_t n_ticks;
     int32_t n_paused;
-    enum rv_consolidate_strategy strategy; // of the background loop
 };
 
 RV_CHECKED ruvllm_status rv_learner_sum_up(struct rv_learner *learner, const char *tenant,

@@ -107,40 +107,21 @@ static bool catch_up(struct rv_learner *l, const char *name)
     return is_done;
 }
 
-struct names {
-    char **at;
-    size_t n, cap;
-};
-
-static void add_name(void *user, struct rv_tenant_link *link)
-{
-    struct names *names = user;
-
-    if (names->n < names->cap)
-        names->at[names->n++] = rv_strdup(link->name); // who is left out by lack of memory is asked with its feedback
-}
-
 static bool rest(struct rv_learner_follower *f, int32_t ms);
 
 /* Everybody in memory; false when it is to be done again. */
 static bool go_round(struct rv_learner_follower *f)
 {
-    struct rv_tenant_table_stats stats;
-    struct names names = {0};
-    bool is_done = true;
+    size_t n;
+    char **names = rv_learner_tenant_names(f->learner, &n); // who is left out is asked with its feedback
+    bool is_done = names != NULL;
 
-    rv_tenant_table_stats(f->learner->tenants, &stats);
-    names.cap = stats.n; // who comes later reads what is then
-    names.at = rv_calloc(stats.n + 1, sizeof(*names.at));
-    if (!names.at)
-        return false;
-    rv_tenant_table_visit_all(f->learner->tenants, add_name, &names);
-    for (size_t i = 0; i < names.n; i++) {
-        if (is_done && names.at[i])
-            is_done = rest(f, 0) && catch_up(f->learner, names.at[i]);
-        rv_free(names.at[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (is_done && names[i])
+            is_done = rest(f, 0) && catch_up(f->learner, names[i]);
+        rv_free(names[i]);
     }
-    rv_free(names.at);
+    rv_free(names);
     return is_done;
 }
 

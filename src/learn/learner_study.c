@@ -16,10 +16,11 @@ enum { STUDY_BYTES = 8 << 20 };
 static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
 {
     bool has_votes = t->study->n_new >= RV_BACKGROUND_EVERY, has_lessons = t->study->n_lessons >= RV_BACKGROUND_EVERY;
+    struct rv_background *background = atomic_load(&l->background);
     struct rv_background_job *job;
     struct ruvllm_error err;
 
-    if ((!has_votes && !has_lessons) || t->study->is_busy || t->is_paused)
+    if (!background || (!has_votes && !has_lessons) || t->study->is_busy || t->is_paused)
         return;
     if (rv_background_job_new(&job, t->name, t->study, has_votes, &t->state->now.adapter, &err)) {
         rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %.200s", t->name, err.message);
@@ -30,7 +31,7 @@ static void ask_for_tick(struct rv_learner *l, struct rv_learner_tenant *t)
     t->study->n_new = has_votes ? 0 : t->study->n_new;
     t->study->n_lessons = 0;
     t->study->is_busy = true;
-    rv_background_ask(l->background, job);
+    rv_background_ask(background, job);
 }
 
 /*
@@ -121,7 +122,7 @@ static void heed_alarm(struct rv_learner *l, struct rv_learner_tenant *t)
 void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant *tenant, const struct rv_trace *trace,
                            const struct rv_tenant_vote *vote)
 {
-    if (!learner->background)
+    if (!learner->config.studies)
         return;
     remember(learner, tenant, trace, vote);
     heed_alarm(learner, tenant);
@@ -131,7 +132,7 @@ void rv_learner_study_lesson(struct rv_learner *learner, struct rv_learner_tenan
 {
     struct ruvllm_error err;
 
-    if (!learner->background)
+    if (!learner->config.studies)
         return;
     if (need_study(learner, tenant, &err)) {
         rv_log(RUVLLM_LOG_WARN, "no tick for tenant '%s': %.200s", tenant->name, err.message);
@@ -204,7 +205,7 @@ static bool consolidate(struct rv_learner *l, struct rv_learner_tenant *t, bool 
 {
     struct rv_study *study = t->study;
 
-    if (!study)
+    if (!study || !rv_learner_has_study(l))
         return true;
     if (!study->is_busy && study->n_new > 0 && !*is_asked && !t->is_paused) {
         *is_asked = true;
@@ -240,19 +241,51 @@ ruvllm_status rv_learner_consolidate(struct rv_learner *learner, const char *ten
     return RUVLLM_OK;
 }
 
-ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors,
-                               enum rv_consolidate_strategy strategy, struct ruvllm_error *err)
+/* Ticks of what was said before there were any. Who is left out by lack of memory has one with the next feedback. */
+static void ask_for_all(struct rv_learner *l)
+{
+    size_t n;
+    char **names = rv_learner_tenant_names(l, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        struct rv_learner_tenant *t;
+        struct ruvllm_error err;
+
+        if (names[i] && rv_learner_tenant_take(l, names[i], &t, &err) == RUVLLM_OK) {
+            if (t->study)
+                ask_for_tick(l, t);
+            rv_learner_tenant_leave(l, t);
+        }
+        rv_free(names[i]);
+    }
+    rv_free(names);
+}
+
+ruvllm_status rv_learner_study(struct rv_learner *learner, struct rv_anchors *anchors, struct ruvllm_error *err)
 {
     struct rv_tick_config config = {.manifest = learner->config.manifest,
                                     .hparams = learner->config.hparams,
                                     .whitening = &learner->whitening,
                                     .anchors = &learner->anchors,
                                     .rank = learner->config.rank,
-                                    .strategy = strategy,
+                                    .strategy = learner->config.strategy,
                                     .budget = RV_TICK_BUDGET};
+
+    struct rv_background *background;
+    ruvllm_status rc;
 
     rv_anchors_release(&learner->anchors);
     learner->anchors = *anchors;
     *anchors = (struct rv_anchors){0};
-    return rv_background_open(&learner->background, &config, on_made, learner, err);
+    rc = rv_background_open(&background, &config, on_made, learner, err);
+    if (rc)
+        return rc;
+    atomic_store(&learner->background, background);
+    ask_for_all(learner);
+    return RUVLLM_OK;
+}
+
+bool rv_learner_has_study(const struct rv_learner *learner)
+{
+    return atomic_load(&learner->background) != NULL;
 }

@@ -122,6 +122,33 @@ ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *nam
     return rc;
 }
 
+struct names {
+    char **at;
+    size_t n, cap;
+};
+
+static void add_name(void *user, struct rv_tenant_link *link)
+{
+    struct names *names = user;
+
+    if (names->n < names->cap)
+        names->at[names->n++] = rv_strdup(link->name);
+}
+
+char **rv_learner_tenant_names(struct rv_learner *learner, size_t *n)
+{
+    struct rv_tenant_table_stats stats;
+    struct names names = {0};
+
+    rv_tenant_table_stats(learner->tenants, &stats);
+    names.cap = stats.n;
+    names.at = rv_calloc(stats.n + 1, sizeof(*names.at));
+    if (names.at)
+        rv_tenant_table_visit_all(learner->tenants, add_name, &names);
+    *n = names.n;
+    return names.at;
+}
+
 /* Without the tenant's lock; false when something that was acknowledged may be missing. */
 static bool hear(struct rv_learner_tenant *t, struct rv_learner_voice *out)
 {

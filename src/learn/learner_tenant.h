@@ -23,10 +23,10 @@ struct rv_learner {
     struct rv_reasoning_bank *bank;
     struct rv_tenant_table *tenants;
     struct rv_anchors anchors;
-    struct rv_background *background;     // NULL: none
-    struct rv_learner_follower *follower; // NULL: none
-    _Atomic uint64_t n_missed;            // times that anything may have happened to anybody, unheard; see heed_news
-    _Atomic double kl_budget;             // nats a token on anchors; 0: no tick has looked at them since the start
+    _Atomic(struct rv_background *) background; // NULL: none yet
+    struct rv_learner_follower *follower;       // NULL: none
+    _Atomic uint64_t n_missed; // times that anything may have happened to anybody, unheard; see heed_news
+    _Atomic double kl_budget;  // nats a token on anchors; 0: no tick has looked at them since the start
 };
 
 /* An event of which nobody knows whether it is in the log: writing it failed in a way that leaves that open. */
@@ -81,6 +81,11 @@ extern const struct rv_tenant_table_ops rv_learner_tenant_ops;
 RV_CHECKED ruvllm_status rv_learner_tenant_take(struct rv_learner *learner, const char *name,
                                                 struct rv_learner_tenant **out, struct ruvllm_error *err);
 void rv_learner_tenant_leave(struct rv_learner *learner, struct rv_learner_tenant *tenant);
+/*
+ * Who is in memory, n of them, each and all to be freed; a name may be NULL, and all NULL with n 0, for lack of memory.
+ * Who comes meanwhile is left out.
+ */
+char **rv_learner_tenant_names(struct rv_learner *learner, size_t *n);
 /* Brings it up to the end of its log. */
 RV_CHECKED ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                                 struct ruvllm_error *err);

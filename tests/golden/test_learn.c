@@ -250,6 +250,79 @@ static void answers_go_on_while_learning_is_prepared(void **state)
     ruvllm_engine_close(engine);
 }
 
+/* Votes as soon as the engine learns, and gives up then. */
+struct early_bird {
+    ruvllm_engine *engine;
+    uint64_t id;
+    float first, learned; // shares: when it was asked first, and when it learned
+    ruvllm_status rc;
+    struct ruvllm_feedback_result result;
+};
+
+static bool vote_early(void *user, float share)
+{
+    struct early_bird *b = user;
+    struct ruvllm_error err;
+
+    b->first = b->first < 0 ? share : b->first;
+    if (!ruvllm_engine_learns(b->engine))
+        return true;
+    b->learned = share;
+    b->rc = ruvllm_engine_feedback(b->engine, "anna", b->id, 0, &b->result, &err);
+    return false;
+}
+
+static bool note_first(void *user, float share)
+{
+    struct early_bird *b = user;
+
+    b->first = b->first < 0 ? share : b->first;
+    return true;
+}
+
+static void feedback_teaches_before_all_is_prepared(void **state)
+{
+    ruvllm_engine *engine = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
+    struct early_bird b = {.engine = engine, .first = -1, .result = {.struct_size = sizeof(b.result)}};
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    struct ruvllm_learned_info info = {.struct_size = sizeof(info)};
+    struct ruvllm_response *answer;
+    struct ruvllm_error failure;
+
+    (void)state;
+    assert_false(ruvllm_engine_learns(NULL));
+    params.on_progress = give_up; // from here on answers leave traces
+    params.progress_user = NULL;
+    assert_fails(ruvllm_engine_learn(engine, &params, &failure), RUVLLM_CANCELLED, failure, "given up");
+    assert_false(ruvllm_engine_learns(engine));
+    ruvllm_response_free(ask(engine, "anna", 0, 1, &b.id));
+    params.on_progress = vote_early;
+    params.progress_user = &b;
+    assert_fails(ruvllm_engine_learn(engine, &params, &failure), RUVLLM_CANCELLED, failure, "given up");
+    assert_ok(b.rc);
+    assert_int_equal(b.result.generation, 1);
+    assert_true(b.first < 0.1f && b.learned >= 0.24f && b.learned < 0.5f);
+    assert_true(ruvllm_engine_learns(engine)); // from votes alone, until it is asked again
+    answer = ask(engine, "anna", 0, 1, NULL);
+    assert_int_equal(answer->learned_generation, 1);
+    ruvllm_response_free(answer);
+    teach(engine, "anna", 1, 1);
+    teach(engine, "anna", 0, 8);
+    assert_ok(ruvllm_engine_learned(engine, "anna", &info, err));
+    assert_int_equal(info.n_ticks, 0);
+    b.first = -1;
+    params.on_progress = note_first;
+    assert_ok(ruvllm_engine_learn(engine, &params, err)); // goes on where it gave up
+    assert_true(b.first >= 0.24f);
+    for (int i = 0; i < 3000 && !(info.kl_budget > 0); i++) { // what was said before is gone over now
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        assert_ok(ruvllm_engine_learned(engine, "anna", &info, err));
+    }
+    assert_true(info.kl_budget > 0);
+    assert_fails(ruvllm_engine_learn(engine, &params, &failure), RUVLLM_INVALID, failure, "learns already");
+    ruvllm_engine_close(engine);
+}
+
 /* Another replica, which began later and was done earlier. */
 struct overtaker {
     const char *path;
@@ -391,6 +464,7 @@ int main(void)
         cmocka_unit_test(what_is_no_vote_is_refused),
         cmocka_unit_test(an_engine_that_gave_up_says_so_and_may_try_again),
         cmocka_unit_test(answers_go_on_while_learning_is_prepared),
+        cmocka_unit_test(feedback_teaches_before_all_is_prepared),
         cmocka_unit_test(replicas_agree_on_what_is_measured_and_follow_each_other),
         cmocka_unit_test(an_old_answer_is_read_again),
         cmocka_unit_test(equal_votes_lose_their_weight),

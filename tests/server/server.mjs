@@ -108,7 +108,7 @@ export class Server {
         server.ended = new Promise((resolve) => server.child.on("exit", (code, signal) => resolve({ code, signal })));
         server.url = (await waitFor(server.child, server.said, /listens on (\S+)/))[1];
         await waitFor(server.child, server.said, /^Ready\./m);
-        if (args.includes("--learn") && !isEarly) await waitFor(server.child, server.said, /learns from now on|served without learning/, "err");
+        if (args.includes("--learn") && !isEarly) await waitFor(server.child, server.said, /has all that learning takes|served without learning/, "err");
         return server;
     }
 

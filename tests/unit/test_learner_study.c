@@ -122,7 +122,8 @@ static void open_bed(struct bed *bed, ruvllm_store *store)
                                        .store = store,
                                        .model = "m",
                                        .rank = 2,
-                                       .trace_bytes = 1 << 26};
+                                       .trace_bytes = 1 << 26,
+                                       .studies = true};
     struct toy_head spare; // of which the learner takes what it needs
 
     caller = pthread_self();
@@ -130,7 +131,7 @@ static void open_bed(struct bed *bed, ruvllm_store *store)
     toy_head_open(&bed->toy, VOCAB, 1);
     toy_head_open(&spare, VOCAB, 1);
     assert_ok(rv_learner_new(&bed->learner, &config, &spare.whitening, err));
-    assert_ok(rv_learner_study(bed->learner, &spare.anchors, RV_CONSOLIDATE_EWC_MERGE, err));
+    assert_ok(rv_learner_study(bed->learner, &spare.anchors, err));
     toy_head_close(&spare);
 }
 
