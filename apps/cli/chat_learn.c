@@ -383,6 +383,8 @@ ruvllm_status rv_chat_learn_print(struct rv_chat_learn *learn, struct ruvllm_err
     printf("  generation  %lld%s\n", (long long)info.generation, info.is_paused ? ", paused" : "");
     printf("  votes       %lld, mean score %.2f\n", (long long)info.n_votes, info.mean_score);
     printf("  moved       %.3g nats a token in all\n", info.spent_kl);
+    if (learn->preparation.is_on && atomic_load(&learn->preparation.is_over) && learn->preparation.rc)
+        printf("  votes are not gone over again: %s\n", learn->preparation.err.message);
     if (!learn->store) {
         puts("  kept        in memory only: it ends with this chat");
         return RUVLLM_OK;

@@ -44,6 +44,7 @@ static int open_all(struct opened *o, const struct rv_learn_store *what)
     model.progress_user = &progress;
     params.model = &model;
     learn.store = o->store;
+    learn.no_background = true; // nobody votes here, so nothing has to be prepared for that
     learn.on_progress = rv_progress_on_load;
     learn.progress_user = &progress;
     rc = ruvllm_engine_open(&o->engine, what->model->path, &params, &err);
