@@ -15,6 +15,7 @@ enum {
     GUARD_BEFORE = 128,
     N_OWN = 96,
     N_OWN_LARGE = 48,
+    N_READ = 64, // of the anchors, to know what texts cost a token
     N_FISHER = 16,
     MAX_SAMPLE = 160,
     LARGE_DIMS = 128
@@ -22,6 +23,7 @@ enum {
 
 void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_anchors, int32_t n_anchors_if_large)
 {
+    struct lab_texts some;
     struct ruvllm_error err;
 
     *bed = (struct deep_bed){0};
@@ -32,7 +34,9 @@ void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_an
     bed->anchors = lab_write_texts(&bed->lab, deep_is_large(bed) ? n_anchors_if_large : n_anchors, LAB_TEXT);
     bed->own = lab_write_texts(&bed->lab, deep_is_large(bed) ? N_OWN_LARGE : N_OWN, LAB_TEXT);
     bed->own_nll = lab_texts_nll(&bed->lab, NULL, &bed->own);
-    bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &bed->anchors);
+    some = bed->anchors; // borrowed
+    some.n = some.n < N_READ ? some.n : N_READ;
+    bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &some);
 }
 
 void deep_close(struct deep_bed *bed)

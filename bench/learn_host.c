@@ -41,7 +41,7 @@ void host_open(struct host *host, const struct host_config *config)
     model.max_context = config->context;
     params.model = &model;
     params.kv_bytes = (uint64_t)2 << 30;
-    params.max_sequences = config->n_streams > 0 ? config->n_streams : 4;
+    params.max_sequences = config->n_streams > 0 ? config->n_streams : 16;
     if (ruvllm_engine_open(&host->engine, config->path, &params, &err))
         lab_die(config->path, &err);
     if (!config->learns)

@@ -94,7 +94,7 @@ static double share_restored(struct skill *skill, const struct past *past)
     if (rv_tenant_learner_go_back(skill->learner, 0, &err))
         lab_die("back", &err);
     n++;
-    n_same += hash_now(skill) == lab_hash_adapter(NULL) && fabs(skill_self(skill)) <= 0;
+    n_same += hash_now(skill) == lab_hash_adapter(NULL) && fabs(skill_self(skill, skill->others.n)) <= 0;
     return (double)n_same / n;
 }
 
@@ -129,7 +129,8 @@ static void run(struct learn_args *args, void *user)
     note(b->skill, &past);
     skill_answer(b->skill, b->n_flood, flood_one, &flooding);
     left = skill_rate(b->skill, false, b->n_answers);
-    print(args, name, "self", (1 + skill_self(b->skill)) / (1 + b->self) - 1, LEARN_AT_MOST, 0.02); // the flood's own
+    print(args, name, "self", (1 + skill_self(b->skill, b->skill->others.n)) / (1 + b->self) - 1, LEARN_AT_MOST,
+          0.02); // the flood's own
     print(args, name, "skill", left, LEARN_FREE, 0);
     print(args, name, "alarms", b->skill->ticks.n_alarms, LEARN_FREE, 0);
     print(args, name, "skill_lost", b->learned > 0 ? 1 - left / b->learned : 0, LEARN_FREE, 0);
@@ -149,7 +150,7 @@ void learn_row10(struct learn_args *args)
     skill_teach(&skill, SKILL_HONEST, 0, args->is_short ? 100 : 400);
     b.skill = &skill;
     b.learned = skill_rate(&skill, false, b.n_answers);
-    b.self = skill_self(&skill);
+    b.self = skill_self(&skill, skill.others.n);
     learn_figure_print(args, &(struct learn_figure){.rank = 8, .what = "learned", .value = b.learned});
     for (int flood = 0; flood < N_FLOODS; flood++) {
         b.flood = (enum flood)flood;

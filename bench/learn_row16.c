@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { N_VOTES = 600 };
+enum { N_VOTES = 400 };
 
 struct control {
     const char *what;

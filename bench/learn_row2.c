@@ -6,10 +6,11 @@
 
 /* How long a run is. */
 struct course {
-    int n_votes, n_points; // of the curve, after none
-    int n_answers;         // that measure the end, and the beginning
-    int n_between;         // and points on the way
-    int32_t n_others;
+    int n_votes, n_points;    // of the curve, after none
+    int n_answers;            // that measure the end, and the beginning
+    int n_between;            // and points on the way
+    int32_t n_others;         // texts that do
+    int32_t n_others_between; // and on the way
 };
 
 /*
@@ -34,7 +35,7 @@ static void learn(struct learn_args *args, struct skill *skill, int32_t rank, co
     for (int i = 1; i <= c->n_points; i++) {
         skill_teach(skill, SKILL_HONEST, 0, c->n_votes / c->n_points);
         after = skill_rate(skill, false, i < c->n_points ? c->n_between : c->n_answers);
-        self = skill_self(skill);
+        self = skill_self(skill, i < c->n_points ? c->n_others_between : c->n_others);
         learn_figure_curve(args, rank, "skill", c->n_votes / c->n_points * i, after);
         learn_figure_curve(args, rank, "self", c->n_votes / c->n_points * i, self);
     }
@@ -55,7 +56,8 @@ static void learn(struct learn_args *args, struct skill *skill, int32_t rank, co
 
 void learn_row2(struct learn_args *args)
 {
-    const struct course whole = {.n_votes = 1000, .n_points = 5, .n_answers = 600, .n_between = 128, .n_others = 64};
+    const struct course whole = {
+        .n_votes = 1000, .n_points = 5, .n_answers = 600, .n_between = 64, .n_others = 64, .n_others_between = 24};
     const struct course quick = {.n_votes = 400, .n_points = 1, .n_answers = 320, .n_others = 8};
     const struct course *course = args->is_short ? &quick : &whole;
     struct skill skill;

@@ -43,10 +43,9 @@ void skill_end(struct skill *skill)
 
 void skill_restart(struct skill *skill, int32_t rank)
 {
-    ticks_close(&skill->ticks);
     rv_tenant_learner_free(skill->learner);
     skill->learner = lab_new_learner(skill->lab, rank);
-    ticks_open(&skill->ticks, skill->lab, rank);
+    ticks_restart(&skill->ticks, skill->lab, rank);
 }
 
 static void set_gradients(struct rv_trace *trace, float value)
@@ -128,11 +127,16 @@ double skill_rate(struct skill *skill, bool is_base, int n)
     return (double)n_found / n;
 }
 
-double skill_self(struct skill *skill)
+double skill_self(struct skill *skill, int32_t n)
 {
     struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
-    double now = lab_texts_nll(skill->lab, adapter, &skill->others);
+    struct lab_texts some = skill->others; // a part of them, borrowed
+    double now, before = skill->others_nll;
 
+    some.n = n < some.n ? n : some.n;
+    now = lab_texts_nll(skill->lab, adapter, &some);
+    if (some.n < skill->others.n)
+        before = lab_texts_nll(skill->lab, NULL, &some);
     rv_adapter_unref(adapter);
-    return now / skill->others_nll - 1;
+    return now / before - 1;
 }

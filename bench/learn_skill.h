@@ -43,7 +43,7 @@ typedef void (*skill_answer_fn)(void *user, struct skill *skill, struct rv_trace
 void skill_answer(struct skill *skill, int n, skill_answer_fn on_answer, void *user);
 /* The share of `n` answers to unseen prompts that have the word; without what was learned (`is_base`) or with it. */
 double skill_rate(struct skill *skill, bool is_base, int n);
-/* By how much the likelihood of the other texts has fallen: the rise of their mean negative log-likelihood. */
-double skill_self(struct skill *skill);
+/* By how much the likelihood of the first n other texts has fallen: the rise of their mean negative log-likelihood. */
+double skill_self(struct skill *skill, int32_t n);
 
 #endif

@@ -38,7 +38,7 @@ static void make_anchors(struct ticks *ticks, struct lab *lab)
     lab->rng = rng;
 }
 
-void ticks_open(struct ticks *ticks, struct lab *lab, int32_t rank)
+static void begin(struct ticks *ticks, struct lab *lab, int32_t rank)
 {
     struct rv_tick_config config = {.manifest = &lab->model->manifest,
                                     .hparams = &lab->model->hparams,
@@ -48,17 +48,34 @@ void ticks_open(struct ticks *ticks, struct lab *lab, int32_t rank)
                                     .budget = RV_TICK_BUDGET};
     struct ruvllm_error err;
 
-    *ticks = (struct ticks){0};
-    make_anchors(ticks, lab);
     if (rv_tick_init(&ticks->tick, &config, &err) || rv_study_new(&ticks->study, &lab->whitening, STUDY_BYTES, &err))
         lab_die("study", &err);
+    ticks->n_new = ticks->n_ticks = ticks->n_alarms = 0;
+}
+
+void ticks_open(struct ticks *ticks, struct lab *lab, int32_t rank)
+{
+    *ticks = (struct ticks){0};
+    make_anchors(ticks, lab);
+    begin(ticks, lab, rank);
+}
+
+static void end(struct ticks *ticks)
+{
+    rv_study_unref(ticks->study);
+    rv_tick_release(&ticks->tick);
 }
 
 void ticks_close(struct ticks *ticks)
 {
-    rv_study_unref(ticks->study);
-    rv_tick_release(&ticks->tick);
+    end(ticks);
     rv_anchors_release(&ticks->anchors);
+}
+
+void ticks_restart(struct ticks *ticks, struct lab *lab, int32_t rank)
+{
+    end(ticks);
+    begin(ticks, lab, rank);
 }
 
 static void run_tick(struct ticks *ticks, struct rv_tenant_learner *learner)

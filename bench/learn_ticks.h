@@ -20,6 +20,8 @@ struct ticks {
 /* The anchors are the same for every seed. */
 void ticks_open(struct ticks *ticks, struct lab *lab, int32_t rank);
 void ticks_close(struct ticks *ticks);
+/* As if nothing had been voted on, perhaps with another rank. */
+void ticks_restart(struct ticks *ticks, struct lab *lab, int32_t rank);
 /* A vote, and what comes of it in the background. */
 void ticks_vote(struct ticks *ticks, struct rv_tenant_learner *learner, const struct rv_trace *trace, double score);
 
