@@ -11,7 +11,7 @@
 enum {
     N_DOMAINS = 5,
     N_SAMPLES = 64,
-    N_SAMPLES_LARGE = 16,
+    N_SAMPLES_LARGE = 32,
     N_SHORT = 10,
     N_HELD = 12,
     RANK = 16,
