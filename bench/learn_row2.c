@@ -49,9 +49,10 @@ static void learn(struct learn_args *args, struct skill *skill, int32_t rank, co
         &(struct learn_figure){
             .rank = rank, .what = "self", .value = self, .bound = LEARN_AT_MOST, .must = 0.02, .short_must = 0.10});
     if (before > 0 && before < after && after < 1)
-        learn_figure_print(args, &(struct learn_figure){.rank = rank,
-                                                        .what = "least_self",
-                                                        .value = least_self(before, after, skill->others_nll)});
+        learn_figure_print(
+            args, &(struct learn_figure){.rank = rank,
+                                         .what = "least_self",
+                                         .value = least_self(before, after, skill_others_nll(skill, c->n_others))});
 }
 
 void learn_row2(struct learn_args *args)

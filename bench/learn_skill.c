@@ -2,6 +2,7 @@
 
 #include "kernels/vec.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *skill_word(const char *model)
@@ -17,6 +18,14 @@ const char *skill_word(const char *model)
     return NULL;
 }
 
+/* Of one of the other texts. */
+static double nll_of(struct skill *skill, const struct rv_adapter *adapter, int32_t i)
+{
+    const struct lab_texts *t = &skill->others;
+
+    return lab_nll(skill->lab, adapter, t->tokens + i * t->length, t->length, 1);
+}
+
 void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t rank, int32_t n_others)
 {
     *skill = (struct skill){.lab = lab, .word = word};
@@ -24,7 +33,9 @@ void skill_begin(struct skill *skill, struct lab *lab, const char *word, int32_t
         lab_die("no word is known that this model could be taught", NULL);
     skill->prompts = lab_write_texts(lab, SKILL_TAUGHT + SKILL_UNSEEN, SKILL_PROMPT);
     skill->others = lab_write_texts(lab, n_others, LAB_TEXT);
-    skill->others_nll = lab_texts_nll(lab, NULL, &skill->others);
+    skill->others_nll = lab_need(calloc((size_t)n_others, sizeof(*skill->others_nll)));
+    for (int32_t i = 0; i < n_others; i++)
+        skill->others_nll[i] = nll_of(skill, NULL, i);
     skill->learner = lab_new_learner(lab, rank);
     ticks_open(&skill->ticks, lab, rank);
     for (int i = 0; i < SKILL_AT_ONCE; i++)
@@ -39,6 +50,7 @@ void skill_end(struct skill *skill)
     rv_tenant_learner_free(skill->learner);
     lab_free_texts(&skill->prompts);
     lab_free_texts(&skill->others);
+    free(skill->others_nll);
 }
 
 void skill_restart(struct skill *skill, int32_t rank)
@@ -127,16 +139,22 @@ double skill_rate(struct skill *skill, bool is_base, int n)
     return (double)n_found / n;
 }
 
+double skill_others_nll(const struct skill *skill, int32_t n)
+{
+    double sum = 0;
+
+    for (int32_t i = 0; i < n; i++)
+        sum += skill->others_nll[i];
+    return sum / n;
+}
+
 double skill_self(struct skill *skill, int32_t n)
 {
     struct rv_adapter *adapter = lab_publish(skill->lab, &skill->learner->now.adapter);
-    struct lab_texts some = skill->others; // a part of them, borrowed
-    double now, before = skill->others_nll;
+    double sum = 0;
 
-    some.n = n < some.n ? n : some.n;
-    now = lab_texts_nll(skill->lab, adapter, &some);
-    if (some.n < skill->others.n)
-        before = lab_texts_nll(skill->lab, NULL, &some);
+    for (int32_t i = 0; i < n; i++)
+        sum += nll_of(skill, adapter, i);
     rv_adapter_unref(adapter);
-    return now / before - 1;
+    return sum / n / skill_others_nll(skill, n) - 1;
 }

@@ -21,7 +21,7 @@ struct skill {
     const char *word;
     struct lab_texts prompts; // the taught ones, then the unseen
     struct lab_texts others;  // for what is forgotten
-    double others_nll;        // of the model as it came
+    double *others_nll;       // of each, by the model as it came
     struct rv_tenant_learner *learner;
     struct ticks ticks; // what is done between votes
     struct rv_trace *traces[SKILL_AT_ONCE];
@@ -43,6 +43,8 @@ typedef void (*skill_answer_fn)(void *user, struct skill *skill, struct rv_trace
 void skill_answer(struct skill *skill, int n, skill_answer_fn on_answer, void *user);
 /* The share of `n` answers to unseen prompts that have the word; without what was learned (`is_base`) or with it. */
 double skill_rate(struct skill *skill, bool is_base, int n);
+/* The mean negative log-likelihood of the first n other texts, by the model as it came. */
+double skill_others_nll(const struct skill *skill, int32_t n);
 /* By how much the likelihood of the first n other texts has fallen: the rise of their mean negative log-likelihood. */
 double skill_self(struct skill *skill, int32_t n);
 
