@@ -39,11 +39,18 @@ void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_an
     bed->anchor_nll = lab_texts_nll(&bed->lab, NULL, &some);
 }
 
-void deep_close(struct deep_bed *bed)
+void deep_forget(struct deep_bed *bed)
 {
     rv_adapter_unref(bed->adapter);
     free(bed->values);
     free(bed->fisher);
+    bed->adapter = NULL;
+    bed->values = bed->fisher = NULL;
+}
+
+void deep_close(struct deep_bed *bed)
+{
+    deep_forget(bed);
     lab_free_texts(&bed->anchors);
     lab_free_texts(&bed->own);
     rv_team_close(bed->team);

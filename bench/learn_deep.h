@@ -38,6 +38,8 @@ void deep_open(struct deep_bed *bed, const struct learn_args *args, int32_t n_an
 /* Turns for which about so many of the anchors that are no guard are in an epoch. */
 int32_t deep_turns(const struct deep_bed *bed, int32_t n_at_once);
 void deep_close(struct deep_bed *bed);
+/* What runs have come to; the texts stay. */
+void deep_forget(struct deep_bed *bed);
 /* Of millions of parameters: an epoch teaches more, and takes longer. */
 bool deep_is_large(const struct deep_bed *bed);
 /* Trains; goes on from the run before when there was one. False: nothing was gained, and all is as before. */

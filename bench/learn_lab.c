@@ -64,21 +64,6 @@ static void keep_state(void *user, int32_t answer, int32_t i, const float *state
     s->rows += s->n_dims;
 }
 
-static void make_whitening(struct lab *lab)
-{
-    struct lab_texts texts = lab_write_texts(lab, FIRST_TEXTS, LAB_TEXT);
-    float *rows = lab_need(malloc((size_t)FIRST_TEXTS * LAB_TEXT * lab->n_dims * sizeof(float)));
-    struct states states = {.rows = rows, .n_dims = lab->n_dims};
-    struct ruvllm_error err;
-
-    for (int32_t i = 0; i < texts.n; i++)
-        lab_read(lab, NULL, texts.tokens + i * texts.length, texts.length, keep_state, &states);
-    if (rv_whitening_init(&lab->whitening, rows, (size_t)FIRST_TEXTS * LAB_TEXT, (int32_t)lab->n_dims, &err))
-        lab_die("whitening", &err);
-    free(rows);
-    lab_free_texts(&texts);
-}
-
 void lab_open(struct lab *lab, const char *path, uint64_t seed)
 {
     struct ruvllm_model_params params = ruvllm_model_params_default();
@@ -95,9 +80,26 @@ void lab_open(struct lab *lab, const char *path, uint64_t seed)
     if (rv_head_gradient_init(&lab->gradient, &lab->model->manifest, &lab->model->hparams, &err))
         lab_die("head", &err);
     open_decoder(lab);
-    rv_rng_init(&lab->rng, FIRST_SEED);
-    make_whitening(lab);
     rv_rng_init(&lab->rng, seed);
+}
+
+void lab_whiten(struct lab *lab)
+{
+    struct rv_rng rng = lab->rng;
+    float *rows = lab_need(malloc((size_t)FIRST_TEXTS * LAB_TEXT * lab->n_dims * sizeof(float)));
+    struct states states = {.rows = rows, .n_dims = lab->n_dims};
+    struct lab_texts texts;
+    struct ruvllm_error err;
+
+    rv_rng_init(&lab->rng, FIRST_SEED);
+    texts = lab_write_texts(lab, FIRST_TEXTS, LAB_TEXT);
+    for (int32_t i = 0; i < texts.n; i++)
+        lab_read(lab, NULL, texts.tokens + i * texts.length, texts.length, keep_state, &states);
+    if (rv_whitening_init(&lab->whitening, rows, (size_t)FIRST_TEXTS * LAB_TEXT, (int32_t)lab->n_dims, &err))
+        lab_die("whitening", &err);
+    lab->rng = rng;
+    free(rows);
+    lab_free_texts(&texts);
 }
 
 void lab_close(struct lab *lab)

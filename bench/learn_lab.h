@@ -18,7 +18,7 @@ struct lab {
     struct ruvllm_model *model;
     size_t n_vocab, n_dims;
     struct rv_head_gradient gradient;
-    struct rv_whitening whitening; // of the model's own texts
+    struct rv_whitening whitening; // of the model's own texts; lab_whiten()
     struct rv_rng rng;
     struct rv_block_pool *pool;
     struct rv_decoder *decoder;
@@ -32,8 +32,9 @@ _Noreturn void lab_die(const char *what, const struct ruvllm_error *err);
 /* Ends the program when there is no memory. */
 void *lab_need(void *memory);
 
-/* The whitening is the same for every seed; the random stream begins with it after that. */
 void lab_open(struct lab *lab, const char *path, uint64_t seed);
+/* For who votes: a whitening that is the same for every seed; the random stream stays where it was. */
+void lab_whiten(struct lab *lab);
 void lab_close(struct lab *lab);
 
 /* ---- answers -------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_TEXTS = 24, N_OWN = 24 };
+enum { FIRST_TEXTS = 24, FIRST_SEED = 7, N_OWN = 24 };
 
 /* ---- what is learned, at work ----------------------------------------------------------------- */
 
@@ -138,7 +138,6 @@ static void measure_radius(struct lab *lab)
         rv_first_text_add(&first, trace);
         rv_trace_unref(trace);
     }
-    rv_whitening_release(&lab->whitening);
     if (rv_first_text_measure(&first, &lab->whitening, &err))
         lab_die("whitening", &err);
     rv_first_text_release(&first);
@@ -156,7 +155,7 @@ void lessons_forget(struct lessons *l, int32_t rank)
 void lessons_open(struct lessons *l, const struct learn_args *args, int32_t rank)
 {
     *l = (struct lessons){0};
-    lab_open(&l->lab, args->path, 7);
+    lab_open(&l->lab, args->path, FIRST_SEED);
     measure_radius(&l->lab);
     rv_rng_init(&l->lab.rng, args->seed);
     l->state = lab_need(malloc(l->lab.n_dims * sizeof(float)));

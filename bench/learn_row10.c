@@ -141,11 +141,12 @@ static void run(struct learn_args *args, void *user)
 
 void learn_row10(struct learn_args *args)
 {
-    struct beginning b = {.n_flood = args->is_short ? 60 : 200, .n_answers = args->is_short ? 128 : 256};
+    struct beginning b = {.n_flood = args->is_short ? 60 : 200, .n_answers = 128};
     struct skill skill;
     struct lab lab;
 
     lab_open(&lab, args->path, args->seed);
+    lab_whiten(&lab);
     skill_begin(&skill, &lab, skill_word(args->model), 8, args->is_short ? 8 : 16);
     skill_teach(&skill, SKILL_HONEST, 0, args->is_short ? 100 : 400);
     b.skill = &skill;

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { N_VOTES = 400 };
+enum { N_VOTES = 320 };
 
 struct control {
     const char *what;
@@ -49,12 +49,13 @@ void learn_row16(struct learn_args *args)
         {.what = "frozen", .is_frozen = true},
         {.what = "constant", .teacher = SKILL_CONSTANT, .n_short = 200},
         {.what = "honest", .teacher = SKILL_HONEST, .must_gain = true, .n_short = 240}};
-    struct beginning b = {.n_answers = args->is_short ? 320 : 400};
+    struct beginning b = {.n_answers = 320};
     size_t n = sizeof(controls) / sizeof(controls[0]);
     struct skill skill;
     struct lab lab;
 
     lab_open(&lab, args->path, args->seed);
+    lab_whiten(&lab);
     skill_begin(&skill, &lab, skill_word(args->model), 8, 1);
     b.skill = &skill;
     b.before = skill_rate(&skill, true, b.n_answers);

@@ -66,6 +66,7 @@ void learn_row2(struct learn_args *args)
     double before;
 
     lab_open(&lab, args->path, args->seed);
+    lab_whiten(&lab);
     skill_begin(&skill, &lab, args->extra ? args->extra : skill_word(args->model), 8, course->n_others);
     before = skill_rate(&skill, true, course->n_answers);
     learn_figure_print(

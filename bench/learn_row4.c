@@ -15,10 +15,10 @@ enum {
     RANK = 16,
     HEAD_RANK = 2,
     EPOCHS = 60,
-    EPOCHS_LARGE = 22,
+    EPOCHS_LARGE = 22, // more than 20: a long run, whose guard has slack at first
     EPOCHS_SHORT = 25,
     N_ANCHORS = 1024, // few are learned by heart, and then hold nothing else in place
-    N_ANCHORS_LARGE = 512,
+    N_ANCHORS_LARGE = 384,
     N_ANCHORS_SHORT = 96,
     ANCHORS_AT_ONCE = 24, // in an epoch
 };
@@ -50,7 +50,7 @@ static void train(struct deep_bed *bed, const struct lessons *l, const struct le
                                  .n_variants = 2,
                                  .batch_tokens = 512,
                                  .n_turns = deep_turns(bed, ANCHORS_AT_ONCE),
-                                 .max_self = 0.026f};
+                                 .max_self = 0.024f};
     struct row *rows = lab_need(calloc((size_t)n, sizeof(*rows)));
     struct rv_deep_sample samples[N_FACTS];
 
@@ -83,12 +83,13 @@ static double own_rise(const struct deep_bed *bed, struct lessons *l)
 
 void learn_row4(struct learn_args *args)
 {
-    int n = args->is_short ? N_SHORT : N_FACTS, n_anchors = args->is_short ? N_ANCHORS_SHORT : N_ANCHORS;
+    int n = args->is_short ? N_SHORT : N_FACTS;
     struct learn_fact facts[N_FACTS];
     struct deep_bed bed;
     struct lessons l;
 
-    deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
+    deep_open(&bed, args, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS,
+              args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
     lessons_open(&l, args, HEAD_RANK);
     learn_facts_make(facts, n, &bed.lab.rng);
     print(args, "frozen", learn_facts_score(&l, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_MOST, 0.02, 0.13);
@@ -105,8 +106,7 @@ void learn_row4(struct learn_args *args)
     print(args, "weights.far", learn_facts_score(&l, facts, n, LEARN_FACT_FAR), LEARN_FREE, 0, 0);
     print(args, "weights.self", deep_self(&bed), LEARN_FREE, 0, 0);
     if (!args->is_short && !deep_is_large(&bed)) { // what it controls is the same code on any model
-        deep_close(&bed);
-        deep_open(&bed, args, n_anchors, N_ANCHORS_LARGE);
+        deep_forget(&bed);
         train(&bed, &l, facts, n, 1);
         l.lab.deep = bed.adapter;
         print(args, "shuffled", learn_facts_score(&l, facts, n, LEARN_FACT_TAUGHT), LEARN_AT_MOST, 0.02, 0.13);

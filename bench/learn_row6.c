@@ -57,12 +57,11 @@ void learn_row6(struct learn_args *args)
                                  .max_self = 0.04f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct deep_domain taught, held;
-    int32_t n_anchors = args->is_short ? N_ANCHORS_SHORT : N_ANCHORS;
     struct deep_bed bed;
-    bool has_control;
     double base;
 
-    deep_open(&bed, args, n_anchors, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
+    deep_open(&bed, args, args->is_short ? N_ANCHORS_SHORT : N_ANCHORS,
+              args->is_short ? N_ANCHORS_SHORT : N_ANCHORS_LARGE);
     recipe.n_turns = deep_turns(&bed, ANCHORS_AT_ONCE);
     if (deep_is_large(&bed))
         recipe.n_epochs = EPOCHS_LARGE;
@@ -73,15 +72,13 @@ void learn_row6(struct learn_args *args)
     print(args, "published", deep_train(&bed, taught.samples, (size_t)n, &recipe), LEARN_AT_LEAST, 1, 1);
     print(args, NULL, deep_domain_nll(&bed, &held) / base - 1, LEARN_AT_MOST, -0.20, -0.02);
     print(args, "self", deep_self(&bed), LEARN_AT_MOST, 0.05, 0.10);
-    has_control = !args->is_short && !deep_is_large(&bed);
-    deep_close(&bed);
-    if (has_control) {
-        deep_open(&bed, args, n_anchors, N_ANCHORS_LARGE);
+    if (!args->is_short && !deep_is_large(&bed)) { // what it controls is the same code on any model
+        deep_forget(&bed);
         shuffle_words(&bed, &taught);
         (void)deep_train(&bed, taught.samples, (size_t)n, &recipe);
         print(args, "shuffled", deep_domain_nll(&bed, &held) / base - 1, LEARN_FREE, 0, 0);
-        deep_close(&bed);
     }
+    deep_close(&bed);
     deep_domain_close(&taught);
     deep_domain_close(&held);
 }

@@ -20,8 +20,8 @@ enum {
     N_ANCHORS_SHORT = 96,
     ANCHORS_AT_ONCE = 72, // in an epoch
     ANCHORS_AT_ONCE_LARGE = 48,
-    EPOCHS = 8,
-    EPOCHS_LARGE = 3,
+    EPOCHS = 6,
+    EPOCHS_LARGE = 2,
     EPOCHS_SHORT = 4
 };
 

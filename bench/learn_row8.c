@@ -72,6 +72,7 @@ void learn_row8(struct learn_args *args)
     struct lab lab;
 
     lab_open(&lab, args->path, args->seed);
+    lab_whiten(&lab);
     record.n_vocab = lab.n_vocab;
     record.other = lab_need(malloc((size_t)N_OTHER * ANSWER * lab.n_vocab * sizeof(float)));
     record.own = lab_need(malloc(lab.n_vocab * sizeof(float)));

@@ -187,29 +187,46 @@ static void add_judged(struct rv_deep_batch *b, struct call *c, size_t index, co
     }
 }
 
-/* Some samples of a list that fit one call, from *at on. */
+/* How many samples of a list fit one call. */
+static size_t n_fitting(const struct rv_deep_batch *b, const size_t *list, size_t n)
+{
+    int32_t n_columns = 0, n_sequences = 0;
+    size_t i = 0;
+
+    for (; i < n; i++) {
+        const struct rv_deep_sample *s = &b->samples[list[i]];
+
+        n_columns += columns_of(s);
+        n_sequences += s->rejected ? 2 : 1;
+        if (n_columns > b->max_columns || n_sequences > MAX_SEQUENCES)
+            break;
+    }
+    return i;
+}
+
+/* Samples that fit one call together. Anchors first: the frozen model's side is computed up to the last of them. */
 static ruvllm_status run_call(struct rv_deep_batch *b, const struct rv_trainable *trainable, const size_t *list,
-                              size_t n, size_t *at, const struct totals *totals, bool grad,
-                              struct rv_deep_batch_sums *sums, struct ruvllm_error *err)
+                              size_t n, const struct totals *totals, bool grad, struct rv_deep_batch_sums *sums,
+                              struct ruvllm_error *err)
 {
     struct rv_backward_result result;
     struct call c = {.n = 0};
-    size_t first = *at;
     ruvllm_status rc;
 
-    for (; *at < n && c.n + 2 <= MAX_SEQUENCES; (*at)++) {
-        const struct rv_deep_sample *s = &b->samples[list[*at]];
+    for (size_t i = 0; i < n; i++)
+        if (b->samples[list[i]].is_anchor)
+            add_plain(b, &c, list[i], totals);
+    for (size_t i = 0; i < n; i++) {
+        const struct rv_deep_sample *s = &b->samples[list[i]];
 
-        if (c.column + columns_of(s) > b->max_columns)
-            break;
         if (is_judged(b, s))
-            add_judged(b, &c, list[*at], totals);
-        else
-            add_plain(b, &c, list[*at], totals);
+            add_judged(b, &c, list[i], totals);
+        else if (!s->is_anchor)
+            add_plain(b, &c, list[i], totals);
     }
     rc = rv_backward_run(b->backward, trainable, c.sequences, c.n, grad, &result, err);
     if (rc)
-        return rv_fail_in(err, rc, "cannot compute samples %zu to %zu of a batch", first + 1, *at);
+        return rc;
     sums->nll += result.nll;
     sums->kl += result.kl;
     sums->preference += result.preference;
@@ -220,7 +237,6 @@ ruvllm_status rv_deep_batch_run(struct rv_deep_batch *batch, const struct rv_tra
                                 size_t n, bool has_gradients, struct rv_deep_batch_sums *sums, struct ruvllm_error *err)
 {
     struct totals totals = {0};
-    size_t at = 0;
     ruvllm_status rc = RUVLLM_OK;
 
     *sums = (struct rv_deep_batch_sums){0};
@@ -228,8 +244,12 @@ ruvllm_status rv_deep_batch_run(struct rv_deep_batch *batch, const struct rv_tra
         add_totals(batch, &totals, &batch->samples[list[i]]);
         rc = know(batch, list[i], err);
     }
-    while (at < n && !rc)
-        rc = run_call(batch, trainable, list, n, &at, &totals, has_gradients, sums, err);
+    for (size_t at = 0, n_now; at < n && !rc; at += n_now) {
+        n_now = n_fitting(batch, list + at, n - at);
+        rc = run_call(batch, trainable, list + at, n_now, &totals, has_gradients, sums, err);
+        if (rc)
+            (void)rv_fail_in(err, rc, "cannot compute samples %zu to %zu of a batch", at + 1, at + n_now);
+    }
     return rc;
 }
 

@@ -49,10 +49,9 @@ struct work {
     const float *bias;
     const struct rv_head_loss_target *targets;
     int32_t n_targets;
-    int32_t n_columns; // of the targets, whole strips
-    int32_t first;     // the chunk's first word
+    int32_t n_columns[SIDES]; // whole strips: of the targets, and of those up to the last with a divergence
+    int32_t first;            // the chunk's first word
     enum side side;
-    bool has_reference;
     bool has_grad;
 };
 
@@ -62,22 +61,23 @@ static void logits_part(void *user, int32_t part, int32_t thread)
 {
     struct work *w = user;
     int32_t first = part * CHUNK_ROWS, end = first + CHUNK_ROWS < w->w.n_rows ? first + CHUNK_ROWS : w->w.n_rows;
+    int32_t n_columns = w->n_columns[w->side];
     float *out = w->l->logits[w->side];
 
     for (int32_t i = first; i < end; i++)
-        for (int32_t t = 0; t < w->n_columns; t++)
-            out[(size_t)i * (size_t)w->n_columns + (size_t)t] = w->bias ? w->bias[i] : 0.0f;
-    rv_tile_gemm_multiply(w->l->product->ops, &w->w, first, end, w->l->states[w->side], w->n_columns, out,
-                          (size_t)w->n_columns, rv_product_scratch(w->l->product, thread));
+        for (int32_t t = 0; t < n_columns; t++)
+            out[(size_t)i * (size_t)n_columns + (size_t)t] = w->bias ? w->bias[i] : 0.0f;
+    rv_tile_gemm_multiply(w->l->product->ops, &w->w, first, end, w->l->states[w->side], n_columns, out,
+                          (size_t)n_columns, rv_product_scratch(w->l->product, thread));
 }
 
 /* Bends the logits of a strip; returns in `max` the largest of each column so far. */
-static void bend(const struct work *w, float *z, float max[STRIP])
+static void bend(const struct work *w, enum side side, float *z, float max[STRIP])
 {
     float cap = w->l->hparams->final_cap;
 
     for (int32_t i = 0; i < w->w.n_rows; i++) {
-        float *row = z + (size_t)i * (size_t)w->n_columns;
+        float *row = z + (size_t)i * (size_t)w->n_columns[side];
 
         if (cap > 0.0f) {
             w->l->product->ops->tanh_scaled(row, 1.0f / cap, row, STRIP);
@@ -105,7 +105,7 @@ static void raise(const struct work *w, enum side side, int32_t strip, const flo
         c[t].max[side] = max[t];
     }
     for (int32_t i = 0; i < w->l->hparams->n_embd && any && w->has_grad; i++) {
-        float *row = w->l->sums[side] + (size_t)i * (size_t)w->n_columns + (size_t)strip;
+        float *row = w->l->sums[side] + (size_t)i * (size_t)w->n_columns[side] + (size_t)strip;
 
         for (int t = 0; t < STRIP; t++)
             row[t] *= shrink[t];
@@ -136,7 +136,7 @@ static void draw_label(const struct work *w, int32_t target, const float *z)
     struct column *c = &w->l->columns[target];
 
     for (int32_t i = 0; i < w->w.n_rows; i++) {
-        float logit = z[(size_t)i * (size_t)w->n_columns];
+        float logit = z[(size_t)i * (size_t)w->n_columns[OWN]];
         double sum = (double)logit + luck_of(w->targets[target].seed, w->first + i);
 
         if (sum > c->best) {
@@ -155,7 +155,7 @@ static void note_labels(const struct work *w, int32_t strip, const float *z)
         if (w->targets[strip + t].is_drawn)
             draw_label(w, strip + t, z + t);
         else if (i >= 0 && i < w->w.n_rows)
-            note_label(w, &w->l->columns[strip + t], z[(size_t)i * (size_t)w->n_columns + (size_t)t]);
+            note_label(w, &w->l->columns[strip + t], z[(size_t)i * (size_t)w->n_columns[OWN] + (size_t)t]);
     }
 }
 
@@ -169,7 +169,8 @@ static void weigh(const struct work *w, enum side side, int32_t strip, const flo
     for (int t = 0; t < STRIP; t++)
         max[t] = c[t].max[side];
     for (int32_t i = 0; i < w->w.n_rows; i++) {
-        const float *row = z + (size_t)i * (size_t)w->n_columns, *bent = own + (size_t)i * (size_t)w->n_columns;
+        const float *row = z + (size_t)i * (size_t)w->n_columns[side];
+        const float *bent = own + (size_t)i * (size_t)w->n_columns[OWN];
         float *e = out + (size_t)i * STRIP;
 
         memcpy(e, row, STRIP * sizeof(*e));
@@ -187,19 +188,20 @@ static void strip_part(void *user, int32_t part, int32_t thread)
 {
     struct work *w = user;
     int32_t strip = part * STRIP;
+    int n_sides = strip < w->n_columns[REFERENCE] ? SIDES : 1;
     float *own = w->l->logits[OWN] + strip;
 
     (void)thread;
-    for (int side = 0; side < (w->has_reference ? SIDES : 1); side++) {
+    for (int side = 0; side < n_sides; side++) {
         float *z = w->l->logits[side] + strip, max[STRIP];
 
         for (int t = 0; t < STRIP; t++)
             max[t] = w->l->columns[strip + t].max[side];
-        bend(w, z, max);
+        bend(w, (enum side)side, z, max);
         raise(w, (enum side)side, strip, max);
     }
     note_labels(w, strip, own);
-    for (int side = 0; side < (w->has_reference ? SIDES : 1); side++)
+    for (int side = 0; side < n_sides; side++)
         weigh(w, (enum side)side, strip, w->l->logits[side] + strip, own);
 }
 
@@ -209,8 +211,8 @@ static void grad_part(void *user, int32_t part, int32_t thread)
     int32_t unit = w->w.block > GRAD_ROWS ? w->w.block : GRAD_ROWS;
     int32_t first = part * unit, end = first + unit < w->w.n_cols ? first + unit : w->w.n_cols;
 
-    rv_tile_gemm_multiply_transposed(w->l->product->ops, &w->w, first, end, w->l->weights[w->side], w->n_columns,
-                                     w->l->sums[w->side], (size_t)w->n_columns,
+    rv_tile_gemm_multiply_transposed(w->l->product->ops, &w->w, first, end, w->l->weights[w->side],
+                                     w->n_columns[w->side], w->l->sums[w->side], (size_t)w->n_columns[w->side],
                                      rv_product_scratch(w->l->product, thread));
 }
 
@@ -218,7 +220,7 @@ static void run_chunk(struct work *w, int32_t first)
 {
     struct rv_head_loss *l = w->l;
     struct rv_team *team = l->product->team;
-    int n_sides = w->has_reference ? SIDES : 1;
+    int n_sides = w->n_columns[REFERENCE] > 0 ? SIDES : 1;
     int32_t unit = l->w.block > GRAD_ROWS ? l->w.block : GRAD_ROWS;
 
     w->first = first;
@@ -230,7 +232,7 @@ static void run_chunk(struct work *w, int32_t first)
         w->side = (enum side)side;
         rv_team_run(team, (w->w.n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS, logits_part, w);
     }
-    rv_team_run(team, w->n_columns / STRIP, strip_part, w);
+    rv_team_run(team, w->n_columns[OWN] / STRIP, strip_part, w);
     for (int side = 0; side < n_sides && w->has_grad; side++) {
         w->side = (enum side)side;
         rv_team_run(team, (l->w.n_cols + unit - 1) / unit, grad_part, w);
@@ -250,8 +252,8 @@ static void gather(struct work *w, const float *hidden, int32_t n_columns)
     struct rv_head_loss *l = w->l;
     size_t n = (size_t)l->hparams->n_embd;
 
-    memset(l->states[OWN], 0, n * (size_t)w->n_columns * sizeof(float));
-    memset(l->states[REFERENCE], 0, n * (size_t)w->n_columns * sizeof(float));
+    for (int side = 0; side < SIDES; side++)
+        memset(l->states[side], 0, n * (size_t)w->n_columns[side] * sizeof(float));
     for (int32_t i = 0; i < w->n_targets; i++) {
         const struct rv_head_loss_target *t = &w->targets[i];
         size_t at = (size_t)(i / STRIP) * n * STRIP + (size_t)(i % STRIP);
@@ -261,12 +263,19 @@ static void gather(struct work *w, const float *hidden, int32_t n_columns)
             if (t->kl_weight != 0.0f)
                 l->states[REFERENCE][at + d * STRIP] = t->reference[d];
         }
-        w->has_reference = w->has_reference || t->kl_weight != 0.0f;
     }
-    for (int32_t i = 0; i < w->n_columns; i++)
+    for (int32_t i = 0; i < w->n_columns[OWN]; i++)
         l->columns[i] = (struct column){.max = {-INFINITY, -INFINITY}, .best = -INFINITY};
     for (int side = 0; side < SIDES && w->has_grad; side++)
-        memset(l->sums[side], 0, n * (size_t)w->n_columns * sizeof(float));
+        memset(l->sums[side], 0, n * (size_t)w->n_columns[side] * sizeof(float));
+}
+
+/* The targets up to the last with a divergence. */
+static int32_t n_referred(const struct rv_head_loss_target *targets, int32_t n_targets)
+{
+    while (n_targets > 0 && targets[n_targets - 1].kl_weight == 0.0f)
+        n_targets--;
+    return n_targets;
 }
 
 static float effective_weight(const struct rv_head_loss_target *t, double nll)
@@ -311,7 +320,8 @@ void rv_head_loss_run(struct rv_head_loss *loss, const float *hidden, int32_t n_
     RV_ASSERT(n_targets <= loss->max_columns);
     if (n_targets == 0)
         return;
-    w.n_columns = whole_strips(n_targets);
+    w.n_columns[OWN] = whole_strips(n_targets);
+    w.n_columns[REFERENCE] = whole_strips(n_referred(targets, n_targets));
     gather(&w, hidden, n_columns);
     for (int32_t first = 0; first < loss->w.n_rows; first += CHUNK)
         run_chunk(&w, first);
@@ -320,8 +330,8 @@ void rv_head_loss_run(struct rv_head_loss *loss, const float *hidden, int32_t n_
 }
 
 /* One target's column of the gradient. */
-static void fill_column(struct rv_head_loss *l, const struct rv_head_loss_target *t, int32_t i, size_t n_targets,
-                        const struct rv_head_loss_value *value, float *grad, size_t stride)
+static void fill_column(struct rv_head_loss *l, const struct rv_head_loss_target *t, int32_t i,
+                        const size_t widths[SIDES], const struct rv_head_loss_value *value, float *grad, size_t stride)
 {
     const struct column *c = &l->columns[i];
     float weight = effective_weight(t, value->nll), reference = 0.0f;
@@ -331,11 +341,10 @@ static void fill_column(struct rv_head_loss *l, const struct rv_head_loss_target
         reference = (float)((double)t->kl_weight / c->sum[REFERENCE]);
     decode_row(l, value->label, l->row);
     for (size_t d = 0; d < (size_t)l->hparams->n_embd; d++) {
-        size_t at = d * n_targets + (size_t)i;
-        float g = own * l->sums[OWN][at] - weight * c->label_slope * l->row[d];
+        float g = own * l->sums[OWN][d * widths[OWN] + (size_t)i] - weight * c->label_slope * l->row[d];
 
         if (t->kl_weight != 0.0f)
-            g -= reference * l->sums[REFERENCE][at];
+            g -= reference * l->sums[REFERENCE][d * widths[REFERENCE] + (size_t)i];
         grad[d * stride + (size_t)t->column] = g;
     }
 }
@@ -343,9 +352,12 @@ static void fill_column(struct rv_head_loss *l, const struct rv_head_loss_target
 void rv_head_loss_gradient(struct rv_head_loss *loss, const struct rv_head_loss_target *targets, int32_t n_targets,
                            const struct rv_head_loss_value *values, int32_t n_columns, float *grad)
 {
+    const size_t widths[SIDES] = {(size_t)whole_strips(n_targets),
+                                  (size_t)whole_strips(n_referred(targets, n_targets))};
+
     memset(grad, 0, (size_t)loss->hparams->n_embd * (size_t)n_columns * sizeof(*grad));
     for (int32_t i = 0; i < n_targets; i++)
-        fill_column(loss, &targets[i], i, (size_t)whole_strips(n_targets), &values[i], grad, (size_t)n_columns);
+        fill_column(loss, &targets[i], i, widths, &values[i], grad, (size_t)n_columns);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */

@@ -36,8 +36,9 @@ void rv_head_loss_free(struct rv_head_loss *loss);
 uint64_t rv_head_loss_n_bytes(const struct rv_head_loss *loss);
 
 /*
- * hidden is [n_embd][n_columns], after the final norm. values gets one entry a target. With `has_grad` the gradient can
- * be asked for until the next run.
+ * hidden is [n_embd][n_columns], after the final norm. values gets one entry a target; those with a kl_weight had
+ * better come first, as the reference is computed for all up to the last of them. With `has_grad` the gradient can be
+ * asked for until the next run.
  */
 void rv_head_loss_run(struct rv_head_loss *loss, const float *hidden, int32_t n_columns,
                       const struct rv_head_loss_target *targets, int32_t n_targets, bool has_grad,

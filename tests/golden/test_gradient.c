@@ -318,28 +318,55 @@ static const char *small(void)
     return make("--arch qwen2 --type q8_0 --embd 64 --heads 4 --head-dim 16 --layers 3 --ffn 96 --vocab 280");
 }
 
+static void expect_sum_of_each_alone(struct subject *s, const struct rv_backward_sequence both[2])
+{
+    float *sum = calloc(s->trainable.n, sizeof(*sum));
+    double loss;
+
+    assert_non_null(sum);
+    loss = run(s, &both[0], 1).loss;
+    memcpy(sum, s->trainable.grads, s->trainable.n * sizeof(*sum));
+    loss += run(s, &both[1], 1).loss;
+    for (size_t i = 0; i < s->trainable.n; i++)
+        sum[i] += s->trainable.grads[i];
+    assert_true(fabs(run(s, both, 2).loss - loss) < 1e-4 * fabs(loss));
+    expect_same(s, -1, -1, s->trainable.grads, sum, s->trainable.n, "two sequences");
+    assert_true(dot(sum, s->trainable.grads, s->trainable.n) > 0);
+    free(sum);
+}
+
 static void sequences_side_by_side_give_the_sum_of_each_alone(void **state)
 {
     struct subject s;
-    struct rv_backward_sequence both[2];
-    float *sum;
-    double loss;
 
     (void)state;
     subject_open(&s, "two sequences", small(), UINT64_MAX);
-    both[0] = (struct rv_backward_sequence){.tokens = s.tokens, .n = 19, .weights = s.weights};
-    both[1] = (struct rv_backward_sequence){.tokens = s.tokens + 19, .n = 40, .weights = s.weights};
-    sum = calloc(s.trainable.n, sizeof(*sum));
-    assert_non_null(sum);
-    loss = run(&s, &both[0], 1).loss;
-    memcpy(sum, s.trainable.grads, s.trainable.n * sizeof(*sum));
-    loss += run(&s, &both[1], 1).loss;
-    for (size_t i = 0; i < s.trainable.n; i++)
-        sum[i] += s.trainable.grads[i];
-    assert_true(fabs(run(&s, both, 2).loss - loss) < 1e-4 * fabs(loss));
-    expect_same(&s, -1, -1, s.trainable.grads, sum, s.trainable.n, "two sequences");
-    assert_true(dot(sum, s.trainable.grads, s.trainable.n) > 0);
-    free(sum);
+    expect_sum_of_each_alone(&s,
+                             (struct rv_backward_sequence[]){{.tokens = s.tokens, .n = 19, .weights = s.weights},
+                                                             {.tokens = s.tokens + 19, .n = 40, .weights = s.weights}});
+    subject_close(&s);
+}
+
+/* The reference is there for some strips of columns only when the anchor comes first. */
+static void an_anchor_before_or_behind_another_sequence_gives_the_sum(void **state)
+{
+    float none[MAX_LENGTH] = {0}, kl_weights[MAX_LENGTH], *reference;
+    struct rv_backward_sequence anchor, other;
+    struct subject s;
+
+    (void)state;
+    subject_open(&s, "an anchor and another", small(), UINT64_MAX);
+    reference = calloc(19 * (size_t)s.hparams.n_embd, sizeof(*reference));
+    assert_non_null(reference);
+    assert_ok(rv_backward_states(s.backward, NULL, s.tokens, 19, reference, err));
+    for (int32_t i = 0; i < MAX_LENGTH; i++)
+        kl_weights[i] = 20.0f;
+    anchor = (struct rv_backward_sequence){
+        .tokens = s.tokens, .n = 19, .weights = none, .kl_weights = kl_weights, .reference = reference};
+    other = (struct rv_backward_sequence){.tokens = s.tokens, .n = MAX_LENGTH, .weights = s.weights};
+    expect_sum_of_each_alone(&s, (struct rv_backward_sequence[]){anchor, other});
+    expect_sum_of_each_alone(&s, (struct rv_backward_sequence[]){other, anchor});
+    free(reference);
     subject_close(&s);
 }
 
@@ -406,6 +433,7 @@ int main(void)
         cmocka_unit_test(every_familys_gradients_are_central_differences_in_doubles),
         cmocka_unit_test(the_divergence_from_the_frozen_model_has_the_right_gradient),
         cmocka_unit_test(sequences_side_by_side_give_the_sum_of_each_alone),
+        cmocka_unit_test(an_anchor_before_or_behind_another_sequence_gives_the_sum),
         cmocka_unit_test(gradients_do_not_depend_on_threads_or_on_what_is_kept),
         cmocka_unit_test(what_does_not_fit_is_an_error_that_says_so),
     };
