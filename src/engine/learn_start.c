@@ -119,8 +119,13 @@ static ruvllm_status agree(struct ruvllm_store *store, const char *model, struct
     struct rv_whitening theirs;
     ruvllm_status rc = rv_whitening_store_load(store, model, whitening->n_dims, &theirs, err);
 
+    if (!rc && !theirs.directions) {
+        rc = rv_whitening_store_save(store, model, whitening, err);
+        if (!rc) // another's may have come in between, and be the first
+            rc = rv_whitening_store_load(store, model, whitening->n_dims, &theirs, err);
+    }
     if (rc || !theirs.directions)
-        return rc ? rc : rv_whitening_store_save(store, model, whitening, err);
+        return rc;
     rv_whitening_release(whitening);
     *whitening = theirs;
     return RUVLLM_OK;

@@ -88,7 +88,7 @@ struct rv_deep_config {
 struct rv_deep_result {
     double held_out_before; // loss of what is held out, by the frozen model or `start`; NaN when nothing is
     double held_out_after;  // of the result
-    double anchor_kl;       // mean over the anchors' tokens, of the result; NaN without anchors
+    double anchor_kl;       // mean over tokens of up to 64 anchors, of the result; NaN without anchors
     double guard_kl;        // the same over the guard's
     int32_t n_steps;
     int32_t n_epochs; // done

@@ -79,25 +79,36 @@ static ruvllm_status unpack(const char *bytes, size_t len, int32_t n_dims, struc
                         "what the store has about the model's states has numbers that are none");
 }
 
+/* Of one that was kept; *found false when none has that number. */
+static ruvllm_status load_one(struct ruvllm_store *store, const char *name, int64_t number, int32_t n_dims,
+                              struct rv_whitening *out, bool *found, struct ruvllm_error *err)
+{
+    struct rv_store_generation generation;
+    void *content;
+    ruvllm_status rc = rv_store_generations_get(store, OWNER, name, number, &generation, err);
+
+    *found = rc != RUVLLM_NOT_FOUND;
+    if (rc)
+        return *found ? rc : RUVLLM_OK;
+    rc = rv_store_generations_content(store, &generation, &content, err);
+    if (rc)
+        return rc;
+    rc = unpack(content, generation.n_bytes, n_dims, out, err);
+    rv_free(content);
+    return rc;
+}
+
 ruvllm_status rv_whitening_store_load(struct ruvllm_store *store, const char *model, int32_t n_dims,
                                       struct rv_whitening *out, struct ruvllm_error *err)
 {
     char name[RV_STORE_MODEL_MAX + 1];
-    struct rv_store_generation generation;
-    void *content = NULL;
-    bool found = false;
+    bool found = store != NULL;
     ruvllm_status rc = RUVLLM_OK;
 
     *out = (struct rv_whitening){0};
-    if (!store)
-        return RUVLLM_OK;
     name_model(model, name);
-    rc = rv_store_generations_active(store, OWNER, name, &generation, &found, err);
-    if (!rc && found)
-        rc = rv_store_generations_content(store, &generation, &content, err);
-    if (!rc && found)
-        rc = unpack(content, generation.n_bytes, n_dims, out, err);
-    rv_free(content);
+    for (int64_t number = 1; !rc && found && !out->directions; number++)
+        rc = load_one(store, name, number, n_dims, out, &found, err);
     return rc;
 }
 
