@@ -303,21 +303,28 @@ ruvllm_status rv_backward_run(struct rv_backward *backward, const struct rv_trai
     return RUVLLM_OK;
 }
 
+static void copy_states(const struct rv_backward *b, const struct rv_backward_sequence *q, int32_t first)
+{
+    size_t n_embd = (size_t)b->config.hparams->n_embd;
+
+    for (size_t i = 0; i < (size_t)q->n; i++)
+        for (size_t d = 0; d < n_embd; d++)
+            q->states[i * n_embd + d] = b->hidden[d * (size_t)b->c.n_columns + (size_t)first + i];
+}
+
 ruvllm_status rv_backward_states(struct rv_backward *backward, const struct rv_trainable *trainable,
-                                 const int32_t *tokens, int32_t n, float *out, struct ruvllm_error *err)
+                                 const struct rv_backward_sequence *sequences, int32_t n_sequences,
+                                 struct ruvllm_error *err)
 {
     struct rv_backward *b = backward;
-    struct rv_backward_sequence sequence = {.tokens = tokens, .n = n};
-    size_t n_embd = (size_t)b->config.hparams->n_embd;
-    ruvllm_status rc = lay_out(b, &sequence, 1, err);
+    ruvllm_status rc = lay_out(b, sequences, n_sequences, err);
 
     if (rc)
         return rc;
     b->c.trainable = trainable;
-    forward(b, &sequence);
-    for (size_t i = 0; i < (size_t)n; i++)
-        for (size_t d = 0; d < n_embd; d++)
-            out[i * n_embd + d] = b->hidden[d * (size_t)b->c.n_columns + i];
+    forward(b, sequences);
+    for (int32_t s = 0; s < n_sequences; s++)
+        copy_states(b, &sequences[s], b->spans[s].first);
     return RUVLLM_OK;
 }
 

@@ -34,6 +34,7 @@ struct rv_backward_sequence {
     const float *kl_weights; // NULL: none
     const float *old_logp;   // NULL: none; else each weight is multiplied by its clipped ratio (head_loss.h)
     const float *reference;  // with kl_weights: [n][n_embd] states of rv_backward_states()
+    float *states;           // rv_backward_states() alone: room for [n][n_embd]
     float *nll;              // NULL, or n numbers: -log p of every token from 1 on is computed, whatever its weight
     float *kl;               // NULL, or n numbers: the divergence where it has a weight
     /*
@@ -71,8 +72,9 @@ RV_CHECKED ruvllm_status rv_backward_run(struct rv_backward *backward, const str
                                          bool has_gradients, struct rv_backward_result *result,
                                          struct ruvllm_error *err);
 
-/* The head's inputs [n][n_embd] for a sequence, by the frozen model or with what was learned. */
+/* The head's inputs for some sequences, into `states` of each, by the frozen model or with what was learned. */
 RV_CHECKED ruvllm_status rv_backward_states(struct rv_backward *backward, const struct rv_trainable *trainable,
-                                            const int32_t *tokens, int32_t n, float *out, struct ruvllm_error *err);
+                                            const struct rv_backward_sequence *sequences, int32_t n_sequences,
+                                            struct ruvllm_error *err);
 
 #endif

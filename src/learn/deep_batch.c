@@ -90,23 +90,70 @@ static ruvllm_status know_sums(struct rv_deep_batch *b, const struct rv_deep_sam
     return rc;
 }
 
-/* What a sample needs to know of the frozen model, computed when first asked for. */
+/* Anchors whose states are asked for together: the weights are decoded once for all. */
+struct group {
+    struct rv_backward_sequence sequences[MAX_SEQUENCES];
+    struct rv_deep_known *known[MAX_SEQUENCES];
+    int32_t n;
+    int32_t n_columns;
+};
+
+/* False when it has no room for one more. */
+static bool has_joined(struct rv_deep_batch *b, struct group *g, size_t index, struct ruvllm_error *err,
+                       ruvllm_status *rc)
+{
+    const struct rv_deep_sample *s = &b->samples[index];
+    struct rv_deep_known *known = &b->known[index];
+
+    if (!s->is_anchor || known->numbers)
+        return true;
+    if (g->n == MAX_SEQUENCES || g->n_columns + columns_of(s) > b->max_columns)
+        return false;
+    known->numbers = rv_calloc((size_t)s->n, (size_t)b->config->hparams->n_embd * sizeof(float));
+    if (!known->numbers) {
+        *rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot keep what the frozen model says of %d tokens", s->n);
+        return false;
+    }
+    g->known[g->n] = known;
+    g->sequences[g->n++] = (struct rv_backward_sequence){.tokens = s->tokens, .n = s->n, .states = known->numbers};
+    g->n_columns += columns_of(s);
+    return true;
+}
+
+static ruvllm_status know_anchors(struct rv_deep_batch *b, const size_t *list, size_t n, struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+    struct group g;
+
+    for (size_t at = 0; at < n && !rc;) {
+        g.n = g.n_columns = 0;
+        while (at < n && has_joined(b, &g, list[at], err, &rc))
+            at++;
+        if (!rc && g.n > 0)
+            rc = rv_backward_states(b->backward, NULL, g.sequences, g.n, err);
+        for (int32_t i = 0; i < g.n && rc; i++) {
+            rv_free(g.known[i]->numbers);
+            g.known[i]->numbers = NULL;
+        }
+    }
+    return rc;
+}
+
+/* What a sample that is no anchor needs to know of the frozen model, computed when first asked for. */
 static ruvllm_status know(struct rv_deep_batch *b, size_t index, struct ruvllm_error *err)
 {
     const struct rv_deep_sample *s = &b->samples[index];
     struct rv_deep_known *known = &b->known[index];
-    size_t width = s->is_anchor ? (size_t)b->config->hparams->n_embd : 1;
     ruvllm_status rc;
 
     if (is_judged(b, s))
         return known->has_sums ? RUVLLM_OK : know_sums(b, s, known, err);
-    if (known->numbers || (!s->is_anchor && (!s->is_vote || s->old_logp)))
+    if (known->numbers || s->is_anchor || !s->is_vote || s->old_logp)
         return RUVLLM_OK;
-    known->numbers = rv_calloc((size_t)s->n, width * sizeof(float));
+    known->numbers = rv_calloc((size_t)s->n, sizeof(float));
     if (!known->numbers)
         return rv_fail(err, RUVLLM_NO_MEMORY, "cannot keep what the frozen model says of %d tokens", s->n);
-    rc = s->is_anchor ? rv_backward_states(b->backward, NULL, s->tokens, s->n, known->numbers, err)
-                      : frozen_logp(b, s, known->numbers, err);
+    rc = frozen_logp(b, s, known->numbers, err);
     if (rc) {
         rv_free(known->numbers);
         known->numbers = NULL;
@@ -237,7 +284,7 @@ ruvllm_status rv_deep_batch_run(struct rv_deep_batch *batch, const struct rv_tra
                                 size_t n, bool has_gradients, struct rv_deep_batch_sums *sums, struct ruvllm_error *err)
 {
     struct totals totals = {0};
-    ruvllm_status rc = RUVLLM_OK;
+    ruvllm_status rc = know_anchors(batch, list, n, err);
 
     *sums = (struct rv_deep_batch_sums){0};
     for (size_t i = 0; i < n && !rc; i++) {

@@ -113,6 +113,14 @@ static struct rv_backward_result run(struct subject *s, const struct rv_backward
     return result;
 }
 
+/* The head's inputs of the frozen model for its first n tokens. */
+static void frozen_states(struct subject *s, int32_t n, float *out)
+{
+    struct rv_backward_sequence sequence = {.tokens = s->tokens, .n = n, .states = out};
+
+    assert_ok(rv_backward_states(s->backward, NULL, &sequence, 1, err));
+}
+
 static double dot(const float *a, const float *b, size_t n)
 {
     double sum = 0;
@@ -299,7 +307,7 @@ static void the_divergence_from_the_frozen_model_has_the_right_gradient(void **s
         subject_open(&s, options, make(options), UINT64_MAX);
         reference = calloc((size_t)s.n * (size_t)s.hparams.n_embd, sizeof(*reference));
         assert_non_null(reference);
-        assert_ok(rv_backward_states(s.backward, NULL, s.tokens, s.n, reference, err));
+        frozen_states(&s, s.n, reference);
         for (int32_t i = 0; i < s.n; i++) {
             s.weights[i] = i < 6 ? 1.0f : 0.0f;
             kl_weights[i] = i < 4 ? 0.0f : 0.7f;
@@ -347,6 +355,32 @@ static void sequences_side_by_side_give_the_sum_of_each_alone(void **state)
     subject_close(&s);
 }
 
+static void states_of_sequences_together_are_those_of_each_alone(void **state)
+{
+    enum { N = 50, SHORT = 19 };
+    struct rv_backward_sequence both[2];
+    float *alone, *together;
+    struct subject s;
+    size_t width;
+
+    (void)state;
+    subject_open(&s, "states", small(), 0);
+    width = (size_t)s.hparams.n_embd;
+    alone = calloc(N, width * sizeof(*alone));
+    together = calloc(N + SHORT, width * sizeof(*together));
+    assert_non_null(alone);
+    assert_non_null(together);
+    frozen_states(&s, N, alone);
+    both[0] = (struct rv_backward_sequence){.tokens = s.tokens, .n = SHORT, .states = together + N * width};
+    both[1] = (struct rv_backward_sequence){.tokens = s.tokens, .n = N, .states = together};
+    assert_ok(rv_backward_states(s.backward, NULL, both, 2, err));
+    assert_memory_equal(together, alone, N * width * sizeof(*alone));
+    assert_memory_equal(together + N * width, alone, SHORT * width * sizeof(*alone)); // nothing later is seen
+    free(alone);
+    free(together);
+    subject_close(&s);
+}
+
 /* The reference is there for some strips of columns only when the anchor comes first. */
 static void an_anchor_before_or_behind_another_sequence_gives_the_sum(void **state)
 {
@@ -358,7 +392,7 @@ static void an_anchor_before_or_behind_another_sequence_gives_the_sum(void **sta
     subject_open(&s, "an anchor and another", small(), UINT64_MAX);
     reference = calloc(19 * (size_t)s.hparams.n_embd, sizeof(*reference));
     assert_non_null(reference);
-    assert_ok(rv_backward_states(s.backward, NULL, s.tokens, 19, reference, err));
+    frozen_states(&s, 19, reference);
     for (int32_t i = 0; i < MAX_LENGTH; i++)
         kl_weights[i] = 20.0f;
     anchor = (struct rv_backward_sequence){
@@ -433,6 +467,7 @@ int main(void)
         cmocka_unit_test(every_familys_gradients_are_central_differences_in_doubles),
         cmocka_unit_test(the_divergence_from_the_frozen_model_has_the_right_gradient),
         cmocka_unit_test(sequences_side_by_side_give_the_sum_of_each_alone),
+        cmocka_unit_test(states_of_sequences_together_are_those_of_each_alone),
         cmocka_unit_test(an_anchor_before_or_behind_another_sequence_gives_the_sum),
         cmocka_unit_test(gradients_do_not_depend_on_threads_or_on_what_is_kept),
         cmocka_unit_test(what_does_not_fit_is_an_error_that_says_so),

@@ -82,7 +82,9 @@ static int setup(void **state)
     fill();
     f.reference = calloc((size_t)LENGTH * (size_t)f.hparams.n_embd, sizeof(*f.reference));
     assert_non_null(f.reference);
-    assert_ok(rv_backward_states(f.backward, NULL, f.tokens[3], LENGTH, f.reference, err));
+    assert_ok(rv_backward_states(
+        f.backward, NULL, &(struct rv_backward_sequence){.tokens = f.tokens[3], .n = LENGTH, .states = f.reference}, 1,
+        err));
     return 0;
 }
 
