@@ -46,7 +46,7 @@ help:
 	@echo '    make bench-lora    what adapters cost a step, beside llama.cpp'
 	@echo '    make bench-grammar what answers with a shape cost a token, beside llama.cpp, and 64 of them in a batch'
 	@echo '    make bench-spec    tokens a second with guessing ahead, over those without'
-	@echo '    make bench-learn   what feedback gains and what it costs; ROWS=1,2 MODELS=... SEEDS=3 (about an hour and a half)'
+	@echo '    make bench-learn   what feedback gains and what it costs; ROWS=1,2 MODELS=... SEEDS=3 (an hour and a quarter)'
 	@echo '    make bench-store   events into the store: how many a second, how soon acknowledged'
 	@echo '    make install       to PREFIX (/usr/local)'
 	@echo '    make deb           Debian packages for any machine like this one, in build/package'

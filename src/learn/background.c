@@ -50,6 +50,7 @@ ruvllm_status rv_background_job_new(struct rv_background_job **out, const char *
     }
     rv_head_adapter_copy(&job->now, now);
     job->study = rv_study_ref(study);
+    job->n_undone = study->n_undone;
     job->n_answers = with_answers ? rv_rehearsal_take(&study->rehearsal, job->answers) : 0;
     *out = job;
     return RUVLLM_OK;

@@ -20,6 +20,7 @@ struct rv_background_job {
     struct rv_background_job *next;
     char *tenant;
     int64_t generation; // that it begins with
+    int64_t n_undone;   // the study's, when it was asked for
     double mean;
     struct rv_study *study;
     struct rv_head_adapter now;  // to begin with

@@ -92,8 +92,13 @@ static ruvllm_status record(struct rv_learner *l, struct rv_learner_tenant *t, s
 
 void rv_learner_study_undo(struct rv_learner_tenant *tenant, int64_t generation)
 {
-    if (tenant->study)
-        rv_rehearsal_drop_after(&tenant->study->rehearsal, generation);
+    struct rv_study *study = tenant->study;
+
+    if (!study)
+        return;
+    rv_rehearsal_drop_after(&study->rehearsal, generation);
+    study->n_new = study->n_lessons = 0; // answers stay as they were gone back to until there is new feedback
+    study->n_undone++;
 }
 
 /* Under the tenant's lock: when votes became a flood, back to before, and nothing is learned for a while. */
@@ -157,8 +162,8 @@ static ruvllm_status settle(struct rv_learner *l, struct rv_learner_tenant *t, c
     struct rv_str bytes;
     ruvllm_status rc;
 
-    if (job->result.verdict == RV_TICK_NOTHING)
-        return RUVLLM_OK;
+    if (job->result.verdict == RV_TICK_NOTHING || job->n_undone != t->study->n_undone)
+        return RUVLLM_OK; // or it was made of what has been taken back since
     /* Then it is made again, of what is then: also when the store could not say what others did. */
     if (t->is_paused || (l->config.store && t->is_changed) ||
         (!is_rejected && !rv_tenant_learner_can_tick(t->state, job->generation))) {

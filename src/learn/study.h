@@ -12,9 +12,10 @@
 struct rv_study {
     atomic_int n_refs;
     uint64_t own_bytes;            // without the rehearsal; never changes
-    struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next three
+    struct rv_rehearsal rehearsal; // guarded by the tenant's lock, as the next four
     int32_t n_new;                 // votes since the last tick that went over them began
     int32_t n_lessons;             // since any tick began
+    int64_t n_undone;              // times that something was gone back from
     bool is_busy;                  // a tick is under way; it alone may touch the rest
     struct rv_head_fisher fisher;
     double pull;

@@ -88,6 +88,7 @@ ruvllm_status __wrap_rv_store_learner_look(struct ruvllm_store *store, const cha
     return looking_fails ? store_is_away(err) : __real_rv_store_learner_look(store, tenant, model, out, err);
 }
 
+static atomic_int n_runs; // of ticks
 static atomic_bool turns_down;
 static atomic_bool holds;   // a tick that is done, and passes, is not handed over yet
 static atomic_bool is_held; // one is there
@@ -98,6 +99,7 @@ ruvllm_status __wrap_rv_tick_run(struct rv_tick *tick, struct rv_study *study,
 {
     ruvllm_status rc = __real_rv_tick_run(tick, study, answers, n, mean, until_us, result, err);
 
+    atomic_fetch_add(&n_runs, 1);
     if (atomic_load(&turns_down))
         result->verdict = RV_TICK_REJECTED;
     if (atomic_load(&holds))
@@ -398,6 +400,40 @@ static void while_paused_no_tick_lands(void **state)
     close_bed(&bed);
 }
 
+/* A tick was under way, and is neither handed over nor made again: what was gone back to stays until more is said. */
+static void going_back_is_the_last_word(void **state)
+{
+    enum { BACK = 3 };
+    struct rv_learner_result result;
+    uint64_t wanted;
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, NULL);
+    vote(&bed, BACK);
+    wanted = learn_fixture_bits(bed.learner, NULL, NULL);
+    atomic_store(&is_held, false);
+    atomic_store(&holds, true);
+    vote(&bed, RV_BACKGROUND_EVERY - BACK);
+    for (int64_t until = rv_clock_us() + LONG_US; !atomic_load(&is_held) && rv_clock_us() < until;)
+        (void)sched_yield();
+    assert_true(atomic_load(&is_held));
+    atomic_store(&n_runs, 0);
+    assert_ok(rv_learner_go_back(bed.learner, NULL, BACK, &result, err));
+    atomic_store(&holds, false);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err)); // until the tick is dropped
+    assert_int_equal(n_used, 0);
+    assert_int_equal(atomic_load(&n_runs), 0);
+    assert_int_equal(sum_up(&bed).generation, result.generation);
+    assert_true(learn_fixture_bits(bed.learner, NULL, NULL) == wanted);
+    vote(&bed, 2);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_int_equal(n_used, 2);
+    assert_int_equal(atomic_load(&n_runs), 1);
+    close_bed(&bed);
+}
+
 /* As another replica does it, whose news have not come yet: the tick asks before it lands. */
 static void forget_or_pause_elsewhere(ruvllm_store *there, bool forgets)
 {
@@ -455,6 +491,7 @@ int main(void)
         cmocka_unit_test(the_budget_is_known_after_a_restart),
         cmocka_unit_test(while_paused_nothing_is_gone_over),
         cmocka_unit_test(while_paused_no_tick_lands),
+        cmocka_unit_test(going_back_is_the_last_word),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
