@@ -12,7 +12,10 @@ void rv_learner_study_vote(struct rv_learner *learner, struct rv_learner_tenant 
                            const struct rv_tenant_vote *vote);
 /* After a correction or a pair was applied, under the tenant's lock: it stays within what the tenant may change. */
 void rv_learner_study_lesson(struct rv_learner *learner, struct rv_learner_tenant *tenant);
-/* Under the tenant's lock: votes that later generations came of are not gone over again. */
+/*
+ * Under the tenant's lock: votes that later generations came of are not gone over again. A tick that is under way comes
+ * to nothing, and the next waits for new feedback.
+ */
 void rv_learner_study_undo(struct rv_learner_tenant *tenant, int64_t generation);
 /* Under the tenant's lock: nothing is. */
 void rv_learner_study_drop(struct rv_learner_tenant *tenant);
