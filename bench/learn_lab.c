@@ -252,7 +252,7 @@ struct lab_texts lab_write_texts(struct lab *lab, int32_t n, int32_t length)
     struct lab_texts t = {.n = n, .length = length};
     int32_t bos = rv_vocab_bos(lab->model->vocab), eos = rv_vocab_eos(lab->model->vocab);
 
-    t.tokens = lab_need(calloc((size_t)(n * length), sizeof(*t.tokens)));
+    t.tokens = lab_need(calloc((size_t)n * (size_t)length, sizeof(*t.tokens)));
     for (int32_t first = 0; first < n; first += LAB_SEQS) {
         struct lab_answer answers[LAB_SEQS];
         int32_t n_now = n - first < LAB_SEQS ? n - first : LAB_SEQS;

@@ -316,7 +316,8 @@ static void a_running_mean_keeps_what_it_is_told_to(void **state)
     struct ruvllm_error error;
 
     (void)state;
-    assert_true(once && again);
+    assert_non_null(once);
+    assert_non_null(again);
     assert_ok(rv_fisher_measure(&config, &f.trainable, &text, 1, once, err));
     for (size_t i = 0; i < f.trainable.n; i++)
         again[i] = 2.0f;
