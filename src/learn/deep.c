@@ -358,8 +358,7 @@ static ruvllm_status end_epoch(struct rv_deep *d, bool *goes_on, struct ruvllm_e
     return RUVLLM_OK;
 }
 
-/* The anchors' mean divergence of the result: of some that were trained on, spread over all of them, and of the guard.
- */
+/* The mean divergence by the result: of anchors that were trained on, some out of all, and of the guard. */
 static ruvllm_status measure_anchors(struct rv_deep *d, struct rv_deep_result *result, struct ruvllm_error *err)
 {
     size_t list[MEASURED_ANCHORS], n_all = 0, n = 0, seen = 0;
