@@ -50,7 +50,7 @@ static void train(struct deep_bed *bed, const struct lessons *l, const struct le
                                  .n_variants = 2,
                                  .batch_tokens = 512,
                                  .n_turns = deep_turns(bed, ANCHORS_AT_ONCE),
-                                 .max_self = 0.024f};
+                                 .max_self = 0.022f};
     struct row *rows = lab_need(calloc((size_t)n, sizeof(*rows)));
     struct rv_deep_sample samples[N_FACTS];
 

@@ -54,7 +54,7 @@ void learn_row6(struct learn_args *args)
                                  .kl_weight = 4,
                                  .held_out = 0.1f,
                                  .batch_tokens = 512,
-                                 .max_self = 0.04f};
+                                 .max_self = 0.038f};
     int32_t n = args->is_short ? N_SHORT : N_SAMPLES;
     struct deep_domain taught, held;
     struct deep_bed bed;

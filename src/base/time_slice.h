@@ -1,8 +1,9 @@
 /*
  * How long a thread wants to run at a stretch. It changes nothing about how much of the processor it gets, only in what
- * pieces. Since Linux 6.12 who wakes up and wants less than the one that runs takes its place at once; of equals, the
- * one that wakes up waits for the next tick of the clock, 4 ms away or 10. So who computes without a pause asks for
- * long slices, and whoever is woken often with little to do, and is waited for, for short ones.
+ * pieces. Since Linux 6.12 who wakes up and wants less than the one that runs takes its place at once, unless it has
+ * just had more than its share; of equals, the one that wakes up waits for the next tick of the clock, 4 ms away or 10.
+ * So who computes without a pause asks for long slices, and whoever is woken often with little to do, and is waited
+ * for, for short ones.
  */
 #ifndef RV_BASE_TIME_SLICE_H
 #define RV_BASE_TIME_SLICE_H
