@@ -35,7 +35,7 @@ RUVLLM_API const char *ruvllm_consolidation_name(ruvllm_consolidation consolidat
 struct ruvllm_learn_params {
     size_t struct_size;
     ruvllm_store *store;            // must outlive the engine; NULL: what is learned ends with it
-    int32_t rank;                   // of a tenant's adapter: 1 to 8; 2
+    int32_t rank;                   // of a tenant's adapter: 1 to 8; 0: as it was in this store, or else 2
     uint64_t trace_bytes;           // for answers that wait for feedback: of the oldest only words stay; 64 MiB
     ruvllm_progress_fn on_progress; // of what ruvllm_engine_learn does first; false gives up; may be NULL
     void *progress_user;

@@ -39,8 +39,8 @@ struct ruvllm_store_params {
     int32_t witness_buffer;   // entries of the witness log that may wait to be written; 4096; 256 to 1048576
     int32_t witness_flush_ms; // how long an entry waits at most; 1000; 10 to 60000
     /*
-     * For a store in PostgreSQL: the file in which events wait while the server is away. NULL: "spool.db" beside the
-     * default path.
+     * For a store in PostgreSQL: the file in which events wait while the server is away, of this database alone. NULL:
+     * "spool-<identity of the database>.db" beside the default path.
      */
     const char *spool_path;
 };

@@ -333,6 +333,10 @@ ruvllm_status rv_chat_learn_undo(struct rv_chat_learn *learn, struct ruvllm_erro
     if (learn->n_said == 0)
         return rv_fail(err, RUVLLM_INVALID, "nothing was said in this chat that could be taken back");
     last = &learn->said[learn->n_said - 1];
+    if (!last->sequence && learn->store)
+        return rv_fail(err, RUVLLM_CONFLICT,
+                       "that was said while the database was away: 'ruvllm learn history' tells its number by now, and "
+                       "'ruvllm learn rollback' goes back to before it");
     if (last->sequence)
         rc = ruvllm_engine_learn_forget(learn->engine, TENANT, last->sequence, NULL, err);
     else

@@ -177,7 +177,8 @@ static const struct rv_option serving_options[] = {
      .min = 1,
      .max = 8,
      .offset = offsetof(struct serve_options, learn_rank),
-     .help = "How many directions a tenant's feedback may change, 1 to 8 (default 2); with --learn"},
+     .help = "How many directions a tenant's feedback may change, 1 to 8 (default: as with this store "
+             "before, or else 2); with --learn"},
     {.name = "consolidation",
      .value = "KIND",
      .type = RV_OPTION_CHOICE,

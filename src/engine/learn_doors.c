@@ -6,7 +6,7 @@
 #include "engine/engine_learn.h"
 #include "engine/learn_start.h"
 
-enum { DEFAULT_RANK = 2, DEFAULT_TRACE_MIB = 64, DEFAULT_TENANT_MIB = 512 };
+enum { DEFAULT_TRACE_MIB = 64, DEFAULT_TENANT_MIB = 512 };
 
 /* Those outside and inside are the same numbers. */
 _Static_assert((int)RUVLLM_CONSOLIDATION_EWC_MERGE == RV_CONSOLIDATE_EWC_MERGE &&
@@ -26,7 +26,6 @@ const char *ruvllm_consolidation_name(ruvllm_consolidation consolidation)
 struct ruvllm_learn_params ruvllm_learn_params_default(void)
 {
     return (struct ruvllm_learn_params){.struct_size = sizeof(struct ruvllm_learn_params),
-                                        .rank = DEFAULT_RANK,
                                         .trace_bytes = (uint64_t)DEFAULT_TRACE_MIB << 20,
                                         .tenant_bytes = (uint64_t)DEFAULT_TENANT_MIB << 20};
 }

@@ -7,12 +7,16 @@
 #include "learn/anchors_store.h"
 #include "learn/first_text.h"
 #include "learn/whitening_store.h"
+#include "store/store_policies.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_TOKENS = 128, WHITENED_TEXTS = 24 }; // anchors are of all texts, the whitening of the first ones
+/* Anchors are of all texts, the whitening of the first ones. */
+enum { FIRST_TOKENS = 128, WHITENED_TEXTS = 24, DEFAULT_RANK = 2 };
+
+static const char OWNER[] = ".states"; // of what belongs to a model and to no tenant
 
 static const uint64_t FIRST_BYTES = (uint64_t)1 << 28; // more than what runs at once leaves behind
 
@@ -175,6 +179,31 @@ static ruvllm_status find_anchors(struct ruvllm_engine *e, struct rv_engine_lear
     return RUVLLM_OK;
 }
 
+/*
+ * The rank that was asked for last with this store: who only looks at what was learned, as the command line does, must
+ * fold it as the server did.
+ */
+static ruvllm_status find_rank(const struct ruvllm_learn_params *params, const char *model, int32_t *out,
+                               struct ruvllm_error *err)
+{
+    char name[64], text[16], *kept = NULL;
+    bool found = false;
+    ruvllm_status rc;
+
+    *out = params->rank > 0 ? params->rank : DEFAULT_RANK;
+    if (!params->store)
+        return RUVLLM_OK;
+    (void)snprintf(name, sizeof(name), "rank.%s", model);
+    (void)snprintf(text, sizeof(text), "%d", *out);
+    rc = rv_store_policies_get(params->store, OWNER, name, &kept, &found, err);
+    if (!rc && found && params->rank == 0 && kept[0] >= '1' && kept[0] <= '0' + RV_HEAD_ADAPTER_MAX_RANK && !kept[1])
+        *out = kept[0] - '0';
+    else if (!rc && params->rank > 0 && (!found || strcmp(kept, text) != 0))
+        rc = rv_store_policies_put(params->store, OWNER, name, text, strlen(text), err);
+    rv_free(kept);
+    return rc;
+}
+
 /* Between two steps: no answer ends while it changes where answers wait. */
 static void hand_over(struct ruvllm_engine *e, void *arg)
 {
@@ -193,15 +222,16 @@ static ruvllm_status make_learner(struct ruvllm_engine *e, struct rv_engine_lear
                                        .manifest = &e->model->manifest,
                                        .store = params->store,
                                        .model = model,
-                                       .rank = params->rank,
                                        .trace_bytes = params->trace_bytes,
                                        .tenant_bytes = params->tenant_bytes,
                                        .studies = !params->no_background,
                                        .strategy = (enum rv_consolidate_strategy)params->consolidation};
     struct rv_whitening whitening = {0};
     struct rv_learner *learner;
-    ruvllm_status rc = find_whitening(e, learn, params, model, &whitening, err);
+    ruvllm_status rc = find_rank(params, model, &config.rank, err);
 
+    if (!rc)
+        rc = find_whitening(e, learn, params, model, &whitening, err);
     if (rc)
         return rc;
     rc = rv_learner_new(&learner, &config, &whitening, err);
@@ -252,8 +282,8 @@ static ruvllm_status check(const struct ruvllm_engine *e, const struct ruvllm_le
         return rv_fail_kind(err, RUVLLM_UNSUPPORTED, RUVLLM_ERROR_SONA,
                             "learning needs the engine's own graph on the CPU: this model runs by backend '%s' on '%s'",
                             e->model->backend->name, rv_device_name(e->model->device));
-    if (params->rank < 1 || params->rank > RV_HEAD_ADAPTER_MAX_RANK)
-        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "'rank' must be 1 to %d, and is %d",
+    if (params->rank < 0 || params->rank > RV_HEAD_ADAPTER_MAX_RANK)
+        return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "'rank' must be 0 to %d, and is %d",
                             RV_HEAD_ADAPTER_MAX_RANK, params->rank);
     if ((unsigned)params->consolidation >= RV_CONSOLIDATE_N)
         return rv_fail_kind(err, RUVLLM_INVALID, RUVLLM_ERROR_SONA, "there is no 'consolidation' %d",

@@ -4,6 +4,7 @@
 #include "learn/learner_follow.h"
 #include "learn/learner_study.h"
 #include "learn/lesson_tokens.h"
+#include "store/store_events.h"
 
 #include <string.h>
 
@@ -274,6 +275,29 @@ ruvllm_status rv_learner_vote(struct rv_learner *learner, const char *tenant, ui
 
 /* ---- going back ----------------------------------------------------------------------------- */
 
+/*
+ * Generations that were made while the database is away get their numbers when it is back, and others may have made
+ * some before them: who names one now may mean another then.
+ */
+static ruvllm_status check_number(struct rv_learner *l, struct rv_learner_tenant *t, int64_t generation,
+                                  struct ruvllm_error *err)
+{
+    ruvllm_status rc = RUVLLM_OK;
+
+    if (t->n_spooled > 0 && !rv_store_events_are_spooled(l->config.store)) {
+        t->is_behind = true; // they were delivered
+        rc = rv_learner_tenant_read(l, t, err);
+    }
+    if (!rc && t->n_spooled > 0 && generation > t->state->now.generation - t->n_spooled)
+        rc = rv_fail_kind(err, RUVLLM_BUSY, RUVLLM_ERROR_SONA,
+                          "generation %lld waits for the database: go back to it when that is there again",
+                          (long long)generation);
+    if (!rc && !rv_tenant_learner_has(t->state, generation))
+        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "generation %lld is not, or no longer, kept",
+                          (long long)generation);
+    return rc;
+}
+
 /* Under the tenant's lock; as teach. */
 static ruvllm_status go_back(struct rv_learner *l, struct rv_learner_tenant *t, int64_t generation,
                              struct rv_learner_result *result, struct ruvllm_error *err)
@@ -282,14 +306,16 @@ static ruvllm_status go_back(struct rv_learner *l, struct rv_learner_tenant *t, 
     struct ruvllm_error trouble;
     int64_t start;
     bool is_next;
-    ruvllm_status rc;
+    ruvllm_status rc = check_number(l, t, generation, err);
 
-    if (!rv_tenant_learner_has(t->state, generation))
-        return rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "generation %lld is not, or no longer, kept",
-                            (long long)generation);
-    rc = rv_tenant_learner_make_room(t->state, t->state->now.generation + 1, err);
+    if (!rc)
+        rc = rv_tenant_learner_make_room(t->state, t->state->now.generation + 1, err);
     if (!rc)
         rc = rv_learner_tenant_append(l, t, &event, (uint64_t)generation, &is_next, result, err);
+    if (!rc && !is_next && result->seq > 0 && t->void_seq == result->seq)
+        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
+                          "others taught meanwhile, and generation %lld is no longer kept: nothing was gone back to",
+                          (long long)generation);
     if (rc)
         return rc;
     start = rv_clock_us();

@@ -111,10 +111,10 @@ ruvllm_status rv_learner_forget(struct rv_learner *learner, const char *tenant, 
     result->commit_us = rv_clock_us() - start;
     start = rv_clock_us();
     t->is_lost = t->is_lost || has_begun; // from here on the tenant is as the log has it, also after a failure
-    if (!rc) {
+    if (has_begun)
         rv_learner_study_drop(t); // nothing of it is gone over again; a tick under way finds another study, and ends
+    if (!rc)
         rc = rv_learner_tenant_read(learner, t, err);
-    }
     result->compute_us = rv_clock_us() - start;
     result->generation = t->state->now.generation;
     rv_learner_tenant_leave(learner, t);

@@ -189,13 +189,16 @@ static void on_made(void *user, struct rv_background_job *job)
         if (t->study == job->study) { // else it was let go and came back since
             t->is_changed = true;     // the store is asked: what the tick was made of may have been forgotten elsewhere
             rc = rv_learner_tenant_read(l, t, &err);
+            if (rv_learner_tenant_waits(l, t)) // a tick names a generation, and the log may come to number them anew
+                t->is_changed = true;
         }
         if (t->study == job->study) {  // else something was forgotten
             t->study->is_busy = false; // whatever comes of this one, there may be a next
             if (!rc && job->rc)
                 err = job->err;
             rc = rc ? rc : job->rc ? job->rc : settle(l, t, job, &err);
-            if (!t->is_changed || !l->config.store) // else with the next feedback
+            /* Else with the next feedback; and writing it down may have found that something was forgotten. */
+            if (t->study == job->study && (!t->is_changed || !l->config.store))
                 ask_for_tick(l, t);
         }
         rv_learner_tenant_leave(l, t);

@@ -374,8 +374,10 @@ static ruvllm_status apply_event(struct rv_learner *l, struct rv_learner_tenant 
 {
     if (event->is_forgotten)
         return rv_tenant_learner_skip(t->state, err);
-    if (event->kind == RV_STORE_EVENT_ROLLBACK && !rv_tenant_learner_has(t->state, event->generation))
-        return RUVLLM_OK; // wished for while another process went on: nothing was gone back to, then as now
+    if (event->kind == RV_STORE_EVENT_ROLLBACK && !rv_tenant_learner_has(t->state, event->generation)) {
+        t->void_seq = event->seq; // wished for while another process went on: nothing was gone back to, then as now
+        return RUVLLM_OK;
+    }
     undo_study(t, event);
     if (event->kind == RV_STORE_EVENT_ROLLBACK)
         return rv_tenant_learner_go_back(t->state, event->generation, err);
@@ -457,6 +459,7 @@ static ruvllm_status begin_anew(struct rv_learner *l, struct rv_learner_tenant *
     if (rc)
         return rc;
     rv_tenant_learner_free(t->state);
+    rv_learner_study_drop(t); // made of another reading: what was undone or forgotten since then is not known
     t->state = state;
     t->seq = t->kept_seq = seq;
     t->is_paused = look.is_paused;
@@ -533,10 +536,8 @@ ruvllm_status rv_learner_tenant_read(struct rv_learner *learner, struct rv_learn
     /* What has no number yet cannot be told from what the log has, before it is delivered. */
     if (t->is_behind && t->n_spooled)
         is_waiting = rv_store_events_are_spooled(l->config.store);
-    if (t->is_behind && t->n_spooled && !is_waiting) {
+    if (t->is_behind && t->n_spooled && !is_waiting)
         t->is_lost = true;
-        rv_learner_study_drop(t); // what was gone back from meanwhile cannot be told either
-    }
     if (!l->config.store || is_waiting || (t->is_read && !t->is_behind && !t->is_lost)) {
         t->is_read = true;
         return t->is_unpublished ? publish(l, t, err) : RUVLLM_OK;
@@ -632,6 +633,11 @@ static bool is_wish(enum rv_store_event_kind kind)
     return rv_learner_tenant_is_taught_by(kind) || kind == RV_STORE_EVENT_ROLLBACK;
 }
 
+bool rv_learner_tenant_waits(const struct rv_learner *learner, const struct rv_learner_tenant *tenant)
+{
+    return learner->config.store && (tenant->n_spooled > 0 || rv_store_events_are_spooled(learner->config.store));
+}
+
 ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_learner_tenant *tenant,
                                        struct rv_store_event *event, uint64_t about, bool *is_next,
                                        struct rv_learner_result *result, struct ruvllm_error *err)
@@ -661,7 +667,7 @@ ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_lea
     }
     *is_next = false;
     t->seq = before;
-    t->is_lost = t->n_spooled > 0; // which of those that follow are in the state already is not known
+    t->is_lost = t->is_lost || t->n_spooled > 0; // which of those that follow are in the state already is not known
     t->is_behind = true;
     t->is_outrun = false;
     if (rv_learner_tenant_read(l, t, &trouble))
@@ -672,15 +678,16 @@ ruvllm_status rv_learner_tenant_append(struct rv_learner *learner, struct rv_lea
 bool rv_learner_tenant_was_done(struct rv_learner_tenant *tenant, enum rv_store_event_kind kind, uint64_t about,
                                 double score, struct rv_learner_result *result)
 {
-    struct rv_learner_doubt doubt = tenant->doubt;
+    const struct rv_learner_doubt *doubt = &tenant->doubt;
+    bool is_same = doubt->kind == kind && doubt->about == about && doubt->score == score;
+    bool is_late = rv_clock_us() >= doubt->until_us;
 
-    if (!doubt.is_on || tenant->is_behind)
+    if (!doubt->is_on || (tenant->is_behind && !doubt->seq))
         return false;
-    tenant->doubt.is_on = false;
-    if (!doubt.seq || rv_clock_us() >= doubt.until_us || doubt.kind != kind || doubt.about != about ||
-        doubt.score != score)
+    tenant->doubt.is_on = doubt->seq && !is_late && !is_same; // another wish leaves it as it is
+    if (!doubt->seq || is_late || !is_same)
         return false;
-    result->seq = doubt.seq;
+    result->seq = doubt->seq;
     result->generation = tenant->state->now.generation;
     return true;
 }

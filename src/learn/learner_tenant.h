@@ -53,6 +53,7 @@ struct rv_learner_tenant {
     int64_t seq;                // of the last event that is in it
     int64_t n_spooled;          // events in it beyond that, which have no number yet
     int64_t kept_seq;           // of the last checkpoint
+    int64_t void_seq;           // of the last wish to go back that came to nothing: others had gone on meanwhile
     int64_t n_forgotten;        // as the store had it before the log was read; see struct rv_store_look
     uint64_t n_missed;          // as the learner's then, or when the store was asked last
     struct rv_learner_doubt doubt;
@@ -124,6 +125,8 @@ bool rv_learner_tenant_was_done(struct rv_learner_tenant *tenant, enum rv_store_
  */
 void rv_learner_tenant_settle(struct rv_learner *learner, struct rv_learner_tenant *tenant, ruvllm_status applied,
                               const struct ruvllm_error *why);
+/* Whether events of its, or others that would come before its next one, wait for a database that is away. */
+bool rv_learner_tenant_waits(const struct rv_learner *learner, const struct rv_learner_tenant *tenant);
 /* True for what teaches: votes, corrections, pairs. */
 bool rv_learner_tenant_is_taught_by(enum rv_store_event_kind kind);
 /* Whose deep runs. */

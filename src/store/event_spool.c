@@ -76,7 +76,7 @@ static ruvllm_status deliver_page(struct rv_event_spool *spool, struct rv_store_
     if (!rc && *n)
         rc = rv_sql_events_write(db, events, *n, err);
     if (!rc && *n)
-        rc = rv_sql_events_drop(spool->db, page.numbers[*n - 1], err);
+        rc = rv_sql_events_drop(spool->db, &page, err);
     rv_sql_events_page_release(&page);
     if (!rc)
         rc = rv_sql_events_count(spool->db, &spool->n, err);

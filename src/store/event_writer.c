@@ -85,16 +85,20 @@ static void collect(struct rv_event_writer *w, struct ticket *tickets, size_t *n
 /* To the database, or, when that is away or the spool has older ones, to the spool. */
 static ruvllm_status write_batch(struct rv_event_writer *w, size_t n, struct ruvllm_error *err)
 {
+    bool was_tried = !w->spool || !rv_event_spool_n(w->spool);
     ruvllm_status rc = RUVLLM_OK;
 
-    if (!w->spool || !rv_event_spool_n(w->spool)) {
+    if (was_tried) {
         rc = rv_sql_events_write(w->db, w->batch, n, err);
         if (!rc || !w->spool || !rv_sql_db_is_lost(w->db))
             return rc;
         rv_log(RUVLLM_LOG_WARN, "events go to the spool: %.200s", err->message);
         w->retry_us = rv_clock_us() + RETRY_US;
     }
-    return rv_event_spool_write(w->spool, w->batch, n, err);
+    rc = rv_event_spool_write(w->spool, w->batch, n, err);
+    if (rc && was_tried) // whether the database has them nobody knows: "no space" would say that it has not
+        rc = rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE, "the database went away, and its spool fails");
+    return rc;
 }
 
 /* Whether a failure is the same for everybody in the batch, so that trying each alone is of no use. */

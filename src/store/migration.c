@@ -397,6 +397,19 @@ static const struct migration migrations[] = {
                  [RV_SQL_POSTGRES] = "ALTER TABLE tenant_log DROP COLUMN n_forgotten;"
                                      "UPDATE ruvllm.version SET n = 7"},
     },
+    {
+        .name = "give the database an identity",
+        .up = {[RV_SQL_SQLITE] = "CREATE TABLE identity (id TEXT NOT NULL) STRICT;"
+                                 "INSERT INTO identity VALUES (lower(hex(randomblob(16))));"
+                                 "PRAGMA user_version = 9",
+               [RV_SQL_POSTGRES] = "CREATE TABLE identity (id TEXT COLLATE \"C\" NOT NULL);"
+                                   "INSERT INTO identity VALUES (replace(gen_random_uuid()::text, '-', ''));"
+                                   "UPDATE ruvllm.version SET n = 9"},
+        .down = {[RV_SQL_SQLITE] = "DROP TABLE identity;"
+                                   "PRAGMA user_version = 8",
+                 [RV_SQL_POSTGRES] = "DROP TABLE identity;"
+                                     "UPDATE ruvllm.version SET n = 8"},
+    },
 };
 
 enum { NEWEST = sizeof(migrations) / sizeof(migrations[0]) };

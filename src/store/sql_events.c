@@ -47,7 +47,7 @@ static const char ABOUT[] = "SELECT seq FROM event WHERE tenant = $1 AND respons
 static const char FORGET[] = EMPTY " AND seq = $3";
 static const char FORGET_LATER[] = EMPTY " AND model = $3 AND seq > $4 AND kind = $5";
 static const char FORGOTTEN[] = "UPDATE tenant_log SET n_forgotten = n_forgotten + 1 WHERE tenant = $1";
-static const char DROP[] = "DELETE FROM event WHERE row <= $1";
+static const char DROP[] = "DELETE FROM event WHERE row = $1 AND uid = $2";
 static const char COUNT[] = "SELECT count(*) FROM event";
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -381,15 +381,29 @@ ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *ten
     return rv_sql_db_end(db, rc, err);
 }
 
-ruvllm_status rv_sql_events_drop(struct rv_store_db *db, int64_t to, struct ruvllm_error *err)
+static ruvllm_status drop_one(struct rv_store_db *db, int64_t number, const struct rv_store_event *e,
+                              struct ruvllm_error *err)
 {
     struct rv_sql_statement s;
     ruvllm_status rc = rv_sql_statement_begin(&s, db, DROP, "remove events", err);
 
     if (rc)
         return rc;
-    rv_sql_statement_bind_int(&s, to);
+    rv_sql_statement_bind_int(&s, number);
+    rv_sql_statement_bind_blob(&s, e->uid, sizeof(e->uid));
     return rv_sql_statement_run(&s, err);
+}
+
+ruvllm_status rv_sql_events_drop(struct rv_store_db *db, const struct rv_sql_events_page *page,
+                                 struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_sql_db_begin(db, err);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < page->n; i++)
+        rc = drop_one(db, page->numbers[i], &page->rows[i], err);
+    return rv_sql_db_end(db, rc, err);
 }
 
 ruvllm_status rv_sql_events_count(struct rv_store_db *db, uint64_t *n, struct ruvllm_error *err)

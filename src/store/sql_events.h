@@ -39,8 +39,9 @@ RV_CHECKED ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char
 RV_CHECKED ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *tenant, const char *model,
                                                     int64_t after, enum rv_store_event_kind kind,
                                                     struct ruvllm_error *err);
-/* Removes the table's rows up to a number. */
-RV_CHECKED ruvllm_status rv_sql_events_drop(struct rv_store_db *db, int64_t to, struct ruvllm_error *err);
+/* Removes the rows of a page, as far as they are still there; no others, also if those have such numbers by now. */
+RV_CHECKED ruvllm_status rv_sql_events_drop(struct rv_store_db *db, const struct rv_sql_events_page *page,
+                                            struct ruvllm_error *err);
 RV_CHECKED ruvllm_status rv_sql_events_count(struct rv_store_db *db, uint64_t *n, struct ruvllm_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "store/event_writer.h"
 #include "store/key_memory.h"
 #include "store/sql_db.h"
+#include "store/sql_identity.h"
 #include "store/store_path.h"
 #include "store/store_sqlite.h"
 #include "store/store_witness.h"
@@ -150,21 +151,29 @@ ruvllm_status rv_store_events_writer(struct ruvllm_store *store, struct rv_event
 static ruvllm_status keep(struct ruvllm_store *store, const char *location, const struct ruvllm_store_params *params,
                           struct ruvllm_error *err)
 {
-    ruvllm_status rc = RUVLLM_OK;
-
     store->params = *params;
     store->params.spool_path = NULL; // borrowed
     store->location = rv_strdup(location);
     if (store->backend->has_spool && params->spool_path)
         store->spool_path = rv_strdup(params->spool_path);
-    else if (store->backend->has_spool)
-        rc = rv_store_path_spool(&store->spool_path, err);
     if (store->backend->has_spool)
         store->key_memory = rv_key_memory_new();
-    if (!rc && (!store->location || (store->backend->has_spool && !store->key_memory) ||
-                (store->backend->has_spool && !store->spool_path)))
-        rc = rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a store");
-    return rc;
+    if (!store->location || (store->backend->has_spool && !store->key_memory) ||
+        (store->backend->has_spool && params->spool_path && !store->spool_path))
+        return rv_fail(err, RUVLLM_NO_MEMORY, "cannot allocate a store");
+    return RUVLLM_OK;
+}
+
+/* Each database has its own: what waits for one must not be given to another that is opened here. */
+static ruvllm_status find_spool(struct ruvllm_store *store, struct ruvllm_error *err)
+{
+    char id[RV_SQL_IDENTITY_LEN + 1];
+    ruvllm_status rc;
+
+    if (!store->backend->has_spool || store->spool_path)
+        return RUVLLM_OK;
+    rc = rv_sql_identity_read(store->db, id, err);
+    return rc ? rc : rv_store_path_spool(id, &store->spool_path, err);
 }
 
 /* A URL may hold a password: only its beginning is repeated. */
@@ -201,6 +210,8 @@ ruvllm_status rv_store_open(struct ruvllm_store **out, const char *url, const st
     rc = keep(store, location, params, err);
     if (!rc)
         rc = connect_all(store, err);
+    if (!rc)
+        rc = find_spool(store, err);
     if (!rc && backend->has_spool)
         rc = rv_store_events_writer(store, &events, err); // what waits in the spool shall not wait for more
     if (rc)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,9 +50,12 @@ ruvllm_status rv_store_path_default(char **out, struct ruvllm_error *err)
     return state_path("ruvllm.db", out, err);
 }
 
-ruvllm_status rv_store_path_spool(char **out, struct ruvllm_error *err)
+ruvllm_status rv_store_path_spool(const char *id, char **out, struct ruvllm_error *err)
 {
-    return state_path("spool.db", out, err);
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "spool-%.40s.db", id);
+    return state_path(name, out, err);
 }
 
 /* The folders of `path`, which is changed on the way and as it was in the end. */

@@ -2,10 +2,12 @@
  * Votes in an engine, from outside: they change the next answer of their tenant and of nobody else, at once, without
  * touching a cache; they can be taken back to the bit; with a store they are there after a restart, to the bit.
  */
+#include "engine/engine_learn.h"
 #include "golden/learn_bed.h"
 
 #include <math.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -179,6 +181,44 @@ static void what_is_no_vote_is_refused(void **state)
     assert_int_equal(ruvllm_engine_feedback(engine, "anna", id, 1, &result, &err), RUVLLM_OK);
     assert_int_equal(result.generation, 1);
     ruvllm_engine_close(engine);
+}
+
+/* Of an engine that is opened for this, and asked for a rank; 0: for none. */
+static int32_t rank_with(ruvllm_store *store, int32_t rank)
+{
+    ruvllm_engine *engine = learn_bed_open(&(struct learn_bed_wishes){.no_learning = true});
+    struct ruvllm_learn_params params = ruvllm_learn_params_default();
+    struct rv_learner *learner;
+
+    params.store = store;
+    params.rank = rank;
+    params.no_background = true;
+    assert_ok(ruvllm_engine_learn(engine, &params, err));
+    assert_ok(rv_engine_learn_get(engine, &learner, err));
+    rank = rv_learner_made_with(learner)->rank;
+    ruvllm_engine_close(engine);
+    return rank;
+}
+
+/* Who looks at a store later folds what was learned as it was folded then. */
+static void the_rank_is_as_it_was_in_the_store(void **state)
+{
+    char path[] = "/tmp/test_learn_rank_XXXXXX";
+    ruvllm_store *store;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    store = learn_bed_open_store(path);
+    assert_int_equal(rank_with(store, 0), 2);
+    assert_int_equal(rank_with(store, 5), 5);
+    assert_int_equal(rank_with(store, 0), 5);
+    assert_int_equal(rank_with(store, 3), 3);
+    assert_int_equal(rank_with(store, 0), 3);
+    assert_int_equal(rank_with(NULL, 0), 2);
+    ruvllm_store_close(store);
+    unlink(path);
 }
 
 static bool give_up(void *user, float share)
@@ -462,6 +502,7 @@ int main(void)
         cmocka_unit_test(going_back_restores_every_bit),
         cmocka_unit_test(a_restart_forgets_nothing),
         cmocka_unit_test(what_is_no_vote_is_refused),
+        cmocka_unit_test(the_rank_is_as_it_was_in_the_store),
         cmocka_unit_test(an_engine_that_gave_up_says_so_and_may_try_again),
         cmocka_unit_test(answers_go_on_while_learning_is_prepared),
         cmocka_unit_test(feedback_teaches_before_all_is_prepared),

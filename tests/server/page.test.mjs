@@ -218,6 +218,23 @@ if (!realUrl) {
             assert.equal(await bad.getAttribute("aria-pressed"), "false");
         });
 
+        test("what was said while the database was away takes nothing else back with it", async () => {
+            stub.reset({ learns: true });
+            await page.reload();
+            await ready();
+            await ask("one");
+            stub.behaviour.spools = true;
+            await answers().first().getByLabel("Good answer: more like this").click();
+            await answers().first().locator(".vote-note", { hasText: "generation 1" }).waitFor();
+            stub.behaviour.spools = false;
+            await ask("two");
+            await answers().last().getByLabel("Bad answer: less like this").click();
+            await answers().last().locator(".vote-note", { hasText: "generation 2" }).waitFor();
+            await answers().first().getByRole("button", { name: "Undo" }).click();
+            await answers().first().locator(".vote-note", { hasText: "database was away" }).waitFor();
+            assert.deepEqual(stub.votes.filter(({ what }) => what), []);
+        });
+
         test("a server with a log forgets the one vote that is taken back", async () => {
             stub.reset({ learns: true });
             await page.reload();
@@ -407,6 +424,22 @@ if (!realUrl) {
             assert.equal(await page.locator(".message").count(), 0);
             await page.click("#sessions .open");
             assert.match(await stats().textContent(), /^Stopped/);
+        });
+
+        test("the answer after one that was left comes word by word too", async () => {
+            stub.behaviour.pauseMs = 30;
+            stub.behaviour.answer = "words and words ".repeat(50);
+            await page.evaluate(() => {
+                window.requestAnimationFrame = (draw) => window.setTimeout(draw, 60); // one is always pending
+                window.cancelAnimationFrame = (frame) => window.clearTimeout(frame);
+            });
+            await sendText("long one");
+            await page.waitForFunction(() => document.querySelector(".answer .body")?.textContent.length > 0);
+            await page.keyboard.press("Control+k");
+            assert.equal(await page.locator(".message").count(), 0);
+            await sendText("another one");
+            await page.waitForFunction(() => document.querySelector(".answer .body")?.textContent.length > 0);
+            assert.equal(await page.locator("#stop").isVisible(), true, "while it still comes");
         });
 
         test("a page closed in the middle of an answer shows what came", async () => {

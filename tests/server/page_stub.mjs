@@ -31,6 +31,7 @@ export const DEFAULTS = {
     context: 4096,
     learns: false,
     keepsLog: true, // of feedback
+    spools: false, // what is said waits for the database, and has no number yet
 };
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -121,7 +122,8 @@ class Stub {
             ...{ gain: 0.16 / (1 + this.events.length / 4), kl: 0.012 / (1 + this.events.length / 4) },
         });
         const result = { object: "feedback", generation: sequence };
-        this.json(response, 200, this.behaviour.keepsLog ? { ...result, sequence } : { ...result, sequence: 0 });
+        const hasNumber = this.behaviour.keepsLog && !this.behaviour.spools;
+        this.json(response, 200, { ...result, sequence: hasNumber ? sequence : 0 });
     }
 
     async serveLearning(request, response) {

@@ -1,5 +1,6 @@
 #include "support/store_fixture.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +24,19 @@ void store_remove(const char *path)
 
 static void remove_folder(const char *path)
 {
-    char folder[96];
-
-    char spool[128];
+    char folder[96], pattern[128];
+    glob_t spools;
 
     store_remove(path);
     snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
-    snprintf(spool, sizeof(spool), "%s/ruvllm/spool.db", folder);
-    store_remove(spool);
-    *strrchr(spool, '/') = '\0';
-    remove(spool);
+    snprintf(pattern, sizeof(pattern), "%s/ruvllm/spool-*.db", folder);
+    if (glob(pattern, 0, NULL, &spools) == 0) {
+        for (size_t i = 0; i < spools.gl_pathc; i++)
+            store_remove(spools.gl_pathv[i]);
+        globfree(&spools);
+    }
+    *strrchr(pattern, '/') = '\0';
+    remove(pattern);
     remove(folder);
 }
 

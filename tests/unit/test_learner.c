@@ -25,16 +25,28 @@ ruvllm_status __real_rv_store_events_append(struct ruvllm_store *store, struct r
 ruvllm_status __wrap_rv_store_events_append(struct ruvllm_store *store, struct rv_store_event *events, size_t n,
                                             struct ruvllm_error *err);
 
-static enum { HONEST, SAYS_IO_BUT_WRITES, SAYS_IO } append_mode;
+static enum { HONEST, SAYS_IO_BUT_WRITES, SAYS_IO, SPOOLS } append_mode;
 
 ruvllm_status __wrap_rv_store_events_append(struct ruvllm_store *store, struct rv_store_event *events, size_t n,
                                             struct ruvllm_error *err)
 {
     ruvllm_status rc = RUVLLM_OK;
 
+    if (append_mode == SPOOLS) {
+        events->fate = RV_STORE_EVENT_SPOOLED;
+        return RUVLLM_OK;
+    }
     if (append_mode != SAYS_IO)
         rc = __real_rv_store_events_append(store, events, n, err);
     return rc || append_mode == HONEST ? rc : rv_fail(err, RUVLLM_IO, "the disk went away");
+}
+
+bool __real_rv_store_events_are_spooled(struct ruvllm_store *store);
+bool __wrap_rv_store_events_are_spooled(struct ruvllm_store *store);
+
+bool __wrap_rv_store_events_are_spooled(struct ruvllm_store *store)
+{
+    return append_mode == SPOOLS || __real_rv_store_events_are_spooled(store);
 }
 
 /* Somebody who has a vote forgotten just when something is done that depends on it. */
@@ -363,6 +375,84 @@ static void a_vote_in_doubt_counts_once(void **state)
     }
 }
 
+/* What is said meanwhile about another answer takes nothing away from it. */
+static void a_vote_in_doubt_counts_once_whatever_comes_between(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    const struct learn_fixture here = with(store, 0);
+    struct rv_learner *learner = learn_fixture_open(&here);
+    struct ruvllm_error failure = {0};
+    struct rv_learner_result result;
+    int64_t last;
+
+    (void)state;
+    vote(learner, "anna", 1);
+    learn_fixture_answer(learner, &here, "anna", 2);
+    append_mode = SAYS_IO_BUT_WRITES;
+    assert_fails(rv_learner_vote(learner, "anna", 2, 0.5, &result, &failure), RUVLLM_IO, failure, "went away");
+    append_mode = HONEST;
+    vote(learner, "anna", 3);
+    assert_ok(rv_learner_vote(learner, "anna", 2, 0.5, &result, err));
+    assert_int_equal(result.seq, 2);
+    assert_ok(rv_store_events_last(store, "anna", &last, err));
+    assert_int_equal(last, 3);
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
+/* A generation that went while others taught: nothing is gone back to, and that is what is said. */
+static void going_back_to_what_just_went_fails(void **state)
+{
+    enum { KEPT = 32, N = 40 };
+    const char *path = store_memory_path();
+    ruvllm_store *store = store_open(path), *other_store = store_open(path);
+    const struct learn_fixture here = with(store, 0), there = with(other_store, 0);
+    struct rv_learner *a = learn_fixture_open(&here), *b = learn_fixture_open(&there), *fresh;
+    struct ruvllm_error failure = {0};
+    struct rv_learner_result result;
+
+    (void)state;
+    for (uint64_t i = 1; i <= N; i++)
+        vote(a, "anna", i);
+    expect_same(a, b, "anna");
+    vote(a, "anna", N + 1);
+    assert_fails(rv_learner_go_back(b, "anna", N - KEPT + 1, &result, &failure), RUVLLM_NOT_FOUND, failure,
+                 "nothing was gone back to");
+    fresh = learn_fixture_open(&here);
+    expect_same(b, fresh, "anna");
+    expect_same(a, fresh, "anna");
+    go_back(b, "anna", N);
+    rv_learner_free(fresh);
+    rv_learner_free(a);
+    rv_learner_free(b);
+    ruvllm_store_close(store);
+    ruvllm_store_close(other_store);
+}
+
+/* What was said while the database is away has no number that others know; what was said before has. */
+static void going_back_waits_for_numbers(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    const struct learn_fixture here = with(store, 0);
+    struct rv_learner *learner = learn_fixture_open(&here);
+    struct ruvllm_error failure = {0};
+    struct rv_learner_result result;
+
+    (void)state;
+    vote(learner, "anna", 1);
+    vote(learner, "anna", 2);
+    append_mode = SPOOLS;
+    vote(learner, "anna", 3);
+    vote(learner, "anna", 4);
+    assert_fails(rv_learner_go_back(learner, "anna", 3, &result, &failure), RUVLLM_BUSY, failure,
+                 "waits for the database");
+    go_back(learner, "anna", 2);
+    append_mode = HONEST;
+    assert_fails(rv_learner_go_back(learner, "anna", 3, &result, &failure), RUVLLM_NOT_FOUND, failure, "kept");
+    rv_learner_free(learner);
+    ruvllm_store_close(store);
+}
+
 /* A tick that fails between a vote in doubt and its second try takes nothing away from it. */
 static void a_tick_in_doubt_leaves_a_votes_doubt_alone(void **state)
 {
@@ -525,7 +615,10 @@ int main(void)
         cmocka_unit_test(another_rank_reads_the_whole_log),
         cmocka_unit_test(what_others_wrote_in_between_counts_in_its_place),
         cmocka_unit_test(a_vote_in_doubt_counts_once),
+        cmocka_unit_test(a_vote_in_doubt_counts_once_whatever_comes_between),
         cmocka_unit_test(a_tick_in_doubt_leaves_a_votes_doubt_alone),
+        cmocka_unit_test(going_back_to_what_just_went_fails),
+        cmocka_unit_test(going_back_waits_for_numbers),
         cmocka_unit_test(who_forgets_a_vote_forgets_its_pattern),
         cmocka_unit_test(a_checkpoint_brings_nothing_back_that_was_forgotten),
         cmocka_unit_test(answers_do_not_wait_for_an_event),

@@ -67,12 +67,14 @@ ruvllm_status __real_rv_store_events_forget(struct ruvllm_store *store, const ch
 ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
                                             struct ruvllm_error *err);
 
-static bool forgetting_fails;
+static bool forgetting_fails, forgetting_is_in_doubt; // the second: it is done, and says that it failed
 
 ruvllm_status __wrap_rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
                                             struct ruvllm_error *err)
 {
-    return forgetting_fails ? store_is_away(err) : __real_rv_store_events_forget(store, tenant, seq, err);
+    ruvllm_status rc = forgetting_fails ? store_is_away(err) : __real_rv_store_events_forget(store, tenant, seq, err);
+
+    return forgetting_is_in_doubt ? store_is_away(err) : rc;
 }
 
 ruvllm_status __real_rv_store_learner_look(struct ruvllm_store *store, const char *tenant, const char *model,
@@ -81,11 +83,28 @@ ruvllm_status __wrap_rv_store_learner_look(struct ruvllm_store *store, const cha
                                            struct rv_store_look *out, struct ruvllm_error *err);
 
 static atomic_bool looking_fails;
+static _Atomic(void (*)(void)) meanwhile; // what others do once another thread has looked
 
 ruvllm_status __wrap_rv_store_learner_look(struct ruvllm_store *store, const char *tenant, const char *model,
                                            struct rv_store_look *out, struct ruvllm_error *err)
 {
-    return looking_fails ? store_is_away(err) : __real_rv_store_learner_look(store, tenant, model, out, err);
+    ruvllm_status rc =
+        looking_fails ? store_is_away(err) : __real_rv_store_learner_look(store, tenant, model, out, err);
+    void (*others)(void) = pthread_equal(pthread_self(), caller) ? NULL : atomic_exchange(&meanwhile, NULL);
+
+    if (others)
+        others();
+    return rc;
+}
+
+bool __real_rv_store_events_are_spooled(struct ruvllm_store *store);
+bool __wrap_rv_store_events_are_spooled(struct ruvllm_store *store);
+
+static atomic_bool is_spooled;
+
+bool __wrap_rv_store_events_are_spooled(struct ruvllm_store *store)
+{
+    return atomic_load(&is_spooled) || __real_rv_store_events_are_spooled(store);
 }
 
 static atomic_int n_runs; // of ticks
@@ -448,6 +467,107 @@ static void forget_or_pause_elsewhere(ruvllm_store *there, bool forgets)
     assert_ok(rv_store_learner_put(there, &row, err));
 }
 
+static void hold_a_tick(struct bed *bed)
+{
+    atomic_store(&is_held, false);
+    atomic_store(&holds, true);
+    vote(bed, RV_BACKGROUND_EVERY);
+    for (int64_t until = rv_clock_us() + LONG_US; !atomic_load(&is_held) && rv_clock_us() < until;)
+        (void)sched_yield();
+    assert_true(atomic_load(&is_held));
+}
+
+/* What is not known to be forgotten may be: nothing is made of it any more. */
+static void what_may_be_forgotten_is_not_gone_over(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct rv_learner_result result;
+    struct ruvllm_error failure;
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, store);
+    hold_a_tick(&bed);
+    forgetting_is_in_doubt = true;
+    assert_fails(rv_learner_forget(bed.learner, NULL, 1, &result, &failure), RUVLLM_IO, failure, "away");
+    forgetting_is_in_doubt = false;
+    (void)sum_up(&bed); // reads it anew
+    atomic_store(&holds, false);
+    vote(&bed, 1);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_int_equal(n_used, 1);
+    assert_int_equal(sum_up(&bed).n_ticks, 0);
+    close_bed(&bed);
+    ruvllm_store_close(store);
+}
+
+/* Another replica, between the moment in which a tick asks and that in which it is written down. */
+static struct {
+    ruvllm_store *store;
+    struct rv_learner *learner; // who hears of it
+} elsewhere;
+
+static void forget_and_add(void)
+{
+    struct rv_store_event event = {.kind = RV_STORE_EVENT_VOTE, .tenant = "default", .model = "another"};
+
+    assert_ok(__real_rv_store_events_forget(elsewhere.store, "default", 1, err));
+    assert_ok(rv_store_events_append(elsewhere.store, &event, 1, err));
+    atomic_fetch_add(&elsewhere.learner->n_missed, 1); // as the follower tells it
+}
+
+static void a_tick_that_is_overtaken_while_it_is_written_ends(void **state)
+{
+    const char *path = store_memory_path();
+    ruvllm_store *store = store_open(path);
+    struct bed bed, again;
+    int32_t n_used;
+
+    (void)state;
+    elsewhere.store = store_open(path);
+    open_bed(&bed, store);
+    hold_a_tick(&bed);
+    elsewhere.learner = bed.learner;
+    atomic_store(&meanwhile, forget_and_add);
+    atomic_store(&holds, false);
+    for (int64_t until = rv_clock_us() + LONG_US; atomic_load(&meanwhile) && rv_clock_us() < until;)
+        (void)sched_yield();
+    assert_null(atomic_load(&meanwhile));
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    vote(&bed, 1); // it goes on
+    open_bed(&again, store);
+    assert_true(learn_fixture_bits(again.learner, NULL, NULL) == learn_fixture_bits(bed.learner, NULL, NULL));
+    close_bed(&again);
+    close_bed(&bed);
+    ruvllm_store_close(elsewhere.store);
+    ruvllm_store_close(store);
+}
+
+/* A tick names the generation it was made of, which may have another number by the time the spool is delivered. */
+static void no_tick_lands_in_the_spool(void **state)
+{
+    ruvllm_store *store = store_open(store_memory_path());
+    struct bed bed;
+    int32_t n_used;
+
+    (void)state;
+    open_bed(&bed, store);
+    hold_a_tick(&bed);
+    atomic_store(&is_spooled, true);
+    atomic_store(&holds, false);
+    assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    assert_int_equal(sum_up(&bed).n_ticks, 0);
+    atomic_store(&is_spooled, false);
+    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
+        vote(&bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
+    }
+    assert_true(sum_up(&bed).n_ticks > 0);
+    close_bed(&bed);
+    ruvllm_store_close(store);
+}
+
 static void no_tick_lands_of_what_another_process_forgot_or_paused(void **state)
 {
     (void)state;
@@ -459,12 +579,7 @@ static void no_tick_lands_of_what_another_process_forgot_or_paused(void **state)
         int64_t last;
 
         open_bed(&bed, store);
-        atomic_store(&is_held, false);
-        atomic_store(&holds, true);
-        vote(&bed, RV_BACKGROUND_EVERY);
-        for (int64_t until = rv_clock_us() + LONG_US; !atomic_load(&is_held) && rv_clock_us() < until;)
-            (void)sched_yield();
-        assert_true(atomic_load(&is_held));
+        hold_a_tick(&bed);
         forget_or_pause_elsewhere(there, i == 0);
         atomic_store(&holds, false);
         assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err)); // until it is handed over
@@ -492,6 +607,9 @@ int main(void)
         cmocka_unit_test(while_paused_nothing_is_gone_over),
         cmocka_unit_test(while_paused_no_tick_lands),
         cmocka_unit_test(going_back_is_the_last_word),
+        cmocka_unit_test(what_may_be_forgotten_is_not_gone_over),
+        cmocka_unit_test(a_tick_that_is_overtaken_while_it_is_written_ends),
+        cmocka_unit_test(no_tick_lands_in_the_spool),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

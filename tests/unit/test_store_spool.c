@@ -112,6 +112,29 @@ static void what_waits_is_delivered_in_order_and_once(void **state)
     rv_sql_db_close(db);
 }
 
+/* Several processes share a spool: one that was slow removes what it delivered, and nothing that came meanwhile. */
+static void what_came_meanwhile_stays(void **state)
+{
+    struct rv_store_db *db = connect_to(store_temp_path());
+    struct rv_store_event first = event("a", 1), later = event("a", 2), *one = &first;
+    struct rv_sql_events_page slow, fast;
+    uint64_t n;
+
+    (void)state;
+    assert_ok(rv_sql_events_write(db, &one, 1, err));
+    assert_ok(rv_sql_events_read(db, NULL, 0, 10, &slow, err));
+    assert_ok(rv_sql_events_read(db, NULL, 0, 10, &fast, err));
+    assert_ok(rv_sql_events_drop(db, &fast, err));
+    one = &later;
+    assert_ok(rv_sql_events_write(db, &one, 1, err)); // with the row's number of the one before
+    assert_ok(rv_sql_events_drop(db, &slow, err));
+    assert_ok(rv_sql_events_count(db, &n, err));
+    assert_int_equal(n, 1);
+    rv_sql_events_page_release(&slow);
+    rv_sql_events_page_release(&fast);
+    rv_sql_db_close(db);
+}
+
 static void a_spool_that_cannot_be_is_explained(void **state)
 {
     struct ruvllm_store_params params = ruvllm_store_params_default();
@@ -336,6 +359,67 @@ static void what_a_dead_process_left_is_delivered_by_the_next(void **state)
     ruvllm_store_close(store);
 }
 
+/* The database may have taken it before it went: then nobody may be told that nothing was written. */
+static void where_the_spool_fails_too_it_is_in_doubt(void **state)
+{
+    const char *url = store_temp_url(), *path = store_temp_path();
+    struct ruvllm_store_params params = ruvllm_store_params_default();
+    struct rv_store_event e = event("a", 0);
+    struct ruvllm_error failure = {0};
+    struct rv_store_db *other;
+    ruvllm_store *store;
+
+    (void)state;
+    params.spool_path = path;
+    params.busy_timeout_ms = 50;
+    assert_ok(ruvllm_store_open(&store, url, &params, err));
+    other = connect_to(path);
+    assert_ok(rv_sql_db_begin(other, err)); // somebody writes for long
+    store_postgres_stop();
+    assert_fails(rv_store_events_append(store, &e, 1, &failure), RUVLLM_IO, failure, "spool fails");
+    assert_int_equal(rv_store_events_append(store, &e, 1, &failure), RUVLLM_IO); // it was asked for again
+    assert_ok(rv_sql_db_end(other, RUVLLM_OK, err));
+    assert_ok(rv_store_events_append(store, &e, 1, err));
+    assert_int_equal(e.fate, RV_STORE_EVENT_SPOOLED);
+    store_postgres_start();
+    wait_until_delivered(store);
+    rv_sql_db_close(other);
+    ruvllm_store_close(store);
+}
+
+/* Two databases, one user on one machine. */
+static void what_waits_for_one_database_is_not_given_to_another(void **state)
+{
+    const char *url = store_temp_url(), *other_url;
+    char home[256];
+    ruvllm_store *store, *other;
+    struct rv_store_event e = event("a", 0);
+    struct order o = {.is_right = true};
+    int64_t last;
+
+    (void)state;
+    snprintf(home, sizeof(home), "%s", getenv("XDG_STATE_HOME"));
+    other_url = store_temp_url();
+    setenv("XDG_STATE_HOME", home, 1);
+    ruvllm_store_close(store_open(other_url)); // its tables are made
+    store = store_open(url);
+    store_postgres_stop();
+    assert_ok(rv_store_events_append(store, &e, 1, err));
+    assert_int_equal(e.fate, RV_STORE_EVENT_SPOOLED);
+    ruvllm_store_close(store);
+    store_postgres_start();
+    other = store_open(other_url);
+    wait_until_delivered(other);
+    assert_ok(rv_store_events_last(other, "a", &last, err));
+    assert_int_equal(last, 0);
+    ruvllm_store_close(other);
+    store = store_open(url);
+    wait_until_delivered(store);
+    assert_ok(rv_store_events_replay(store, "a", 0, check_order, &o, err));
+    assert_true(o.is_right && o.n == 1);
+    ruvllm_store_close(store);
+}
+
 static void keep_last(void *user, const struct rv_store_news *news)
 {
     *(struct rv_store_news *)user = *news;
@@ -385,11 +469,14 @@ int main(void)
 {
     const struct CMUnitTest files[] = {
         cmocka_unit_test(what_waits_is_delivered_in_order_and_once),
+        cmocka_unit_test(what_came_meanwhile_stays),
         cmocka_unit_test(a_spool_that_cannot_be_is_explained),
     };
     const struct CMUnitTest server[] = {
         cmocka_unit_test(no_event_fails_while_the_server_is_away),
         cmocka_unit_test(what_a_dead_process_left_is_delivered_by_the_next),
+        cmocka_unit_test(where_the_spool_fails_too_it_is_in_doubt),
+        cmocka_unit_test(what_waits_for_one_database_is_not_given_to_another),
         cmocka_unit_test(other_calls_fail_with_a_sentence_and_work_again),
         cmocka_unit_test(a_server_that_freezes_is_as_one_that_is_gone),
     };

@@ -25,6 +25,7 @@ const view = new ChatView({
     vote: api.vote,
     correct: api.correct,
     forget: api.forget,
+    keepsLog: async (model) => (await api.learnedEvents(model)) !== null,
     undo: api.goBack,
     voted: () => save(current.session),
 });
@@ -124,12 +125,13 @@ function showFailure(error) {
     if (error.kind === "model") loadModels().catch(() => {}); // the failure on the screen is the one that matters
 }
 
-/* What was forgotten in the panel is no longer shown on its answer. */
+/* What was forgotten in the panel is no longer shown on its answer, in whichever conversation that is. */
 function dropVote(model, event) {
-    for (const message of current.session.messages) {
-        if (message.model === model) forgetVote(message, event);
+    const others = store.listSessions().filter(({ id }) => id !== current.session.id);
+    for (const session of [current.session, ...others]) {
+        const own = session.messages.filter((message) => message.model === model);
+        if (own.filter((message) => forgetVote(message, event)).length > 0) save(session);
     }
-    save(current.session);
     view.show(current.session.messages);
 }
 

@@ -33,6 +33,7 @@ export class ChatView {
 
     show(messages) {
         cancelAnimationFrame(this.frame);
+        this.frame = 0;
         this.clearNotice();
         this.views = [];
         this.list.replaceChildren();

@@ -1,8 +1,8 @@
 /*
  * What can be said of an answer: good, bad, or what it should have been; what came of it, and the way back. Shown where
  * the server learns and the answer has the id it is known by there. What the buttons do is in the `actions`
- * (learns(model), vote(id, score), correct(id, text), forget(model, event), undo(model, generation), voted()) and in
- * the `words` of the answer (correct(): ask for better ones, changed(): they are others now).
+ * (learns(model), keepsLog(model), vote(id, score), correct(id, text), forget(model, event), undo(model, generation),
+ * voted()) and in the `words` of the answer (correct(): ask for better ones, changed(): they are others now).
  */
 import { el, iconButton } from "./dom.js";
 
@@ -27,10 +27,11 @@ function takeOff(message, i) {
     else delete message.vote;
 }
 
-/* The same for an event of the server's log, if it is of this answer. */
+/* The same for an event of the server's log, if it is of this answer; tells whether it is. */
 export function forgetVote(message, event) {
     const i = said(message).findIndex(({ sequence }) => sequence === event);
     if (i >= 0) takeOff(message, i);
+    return i >= 0;
 }
 
 export class VoteBar {
@@ -90,16 +91,28 @@ export class VoteBar {
 
     /*
      * What was said last is taken back. A server with a log forgets that and nothing else; one without goes back to what
-     * answered before, and what was said of other answers after it goes too.
+     * answered before, and what was said of other answers after it goes too. What was said while the database was away
+     * has a number by now that is not known here.
      */
     async undo() {
         await this.run(async () => {
             const { generation, sequence } = this.message.vote;
-            if (sequence > 0) await this.actions.forget(this.message.model, sequence);
-            else await this.actions.undo(this.message.model, generation - 1);
+            const { model } = this.message;
+            if (sequence > 0) await this.forget(model, sequence);
+            else if (await this.actions.keepsLog(model)) throw new Error("It was said while the database was away: forget it under “What was learned”.");
+            else await this.actions.undo(model, generation - 1);
             takeOff(this.message, 0);
             this.words.changed();
         });
+    }
+
+    /* What is forgotten already is what was wanted. */
+    async forget(model, sequence) {
+        try {
+            await this.actions.forget(model, sequence);
+        } catch (error) {
+            if (error.status !== 404) throw error;
+        }
     }
 
     async run(work) {
