@@ -289,7 +289,7 @@ static ruvllm_status check_number(struct rv_learner *l, struct rv_learner_tenant
         rc = rv_learner_tenant_read(l, t, err);
     }
     if (!rc && t->n_spooled > 0 && generation > t->state->now.generation - t->n_spooled)
-        rc = rv_fail_kind(err, RUVLLM_BUSY, RUVLLM_ERROR_SONA,
+        rc = rv_fail_kind(err, RUVLLM_IO, RUVLLM_ERROR_STORAGE,
                           "generation %lld waits for the database: go back to it when that is there again",
                           (long long)generation);
     if (!rc && !rv_tenant_learner_has(t->state, generation))

@@ -444,7 +444,7 @@ static void going_back_waits_for_numbers(void **state)
     append_mode = SPOOLS;
     vote(learner, "anna", 3);
     vote(learner, "anna", 4);
-    assert_fails(rv_learner_go_back(learner, "anna", 3, &result, &failure), RUVLLM_BUSY, failure,
+    assert_fails(rv_learner_go_back(learner, "anna", 3, &result, &failure), RUVLLM_IO, failure,
                  "waits for the database");
     go_back(learner, "anna", 2);
     append_mode = HONEST;
