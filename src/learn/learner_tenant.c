@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "learn/errata.h"
 #include "learn/learner_study.h"
 #include "learn/tenant_checkpoint.h"
 #include "learn/tick_event.h"
@@ -320,6 +321,7 @@ void rv_learner_tenant_settle(struct rv_learner *learner, struct rv_learner_tena
 struct replay {
     struct rv_learner *learner;
     struct rv_learner_tenant *tenant;
+    struct rv_errata errata;
     ruvllm_status rc;
     struct ruvllm_error err;
 };
@@ -394,12 +396,16 @@ static bool on_event(void *user, const struct rv_store_event *event)
     struct rv_learner_doubt *doubt = &r->tenant->doubt;
     struct rv_store_event plain = *event;
     struct rv_history_note note; // what came of it is found out anew
+    bool is_ours = strcmp(event->model ? event->model : "", r->learner->model) == 0;
+    int64_t before = r->tenant->state->now.generation;
 
     rv_history_take_note(&plain.delta, &note);
-    if (strcmp(event->model ? event->model : "", r->learner->model) == 0)
+    if (is_ours)
         r->rc = apply_event(r->learner, r->tenant, &plain, &r->err);
     if (r->rc)
         return false;
+    if (is_ours)
+        rv_errata_see(&r->errata, event, before, r->tenant->state->now.generation);
     r->tenant->seq = event->seq;
     if (doubt->is_on && memcmp(doubt->uid, event->uid, sizeof(doubt->uid)) == 0)
         doubt->seq = event->seq;
@@ -477,6 +483,7 @@ static ruvllm_status read_rest(struct rv_learner *l, struct rv_learner_tenant *t
     bool is_all = !rv_store_events_are_spooled(l->config.store); // asked first: it may be delivered meanwhile
     ruvllm_status rc = rv_store_events_replay(l->config.store, t->name, t->seq, on_event, &replay, err);
 
+    rv_errata_write(&replay.errata, l->config.store, t->name);
     if (!rc && replay.rc) {
         rc = replay.rc;
         if (err)

@@ -46,6 +46,7 @@ static const char ABOUT[] = "SELECT seq FROM event WHERE tenant = $1 AND respons
 
 static const char FORGET[] = EMPTY " AND seq = $3";
 static const char FORGET_LATER[] = EMPTY " AND model = $3 AND seq > $4 AND kind = $5";
+static const char SET_DELTA[] = "UPDATE event SET delta = $1 WHERE tenant = $2 AND seq = $3 AND is_forgotten = 0";
 static const char FORGOTTEN[] = "UPDATE tenant_log SET n_forgotten = n_forgotten + 1 WHERE tenant = $1";
 static const char DROP[] = "DELETE FROM event WHERE row = $1 AND uid = $2";
 static const char COUNT[] = "SELECT count(*) FROM event";
@@ -379,6 +380,20 @@ ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *ten
     if (!rc)
         rc = note_forgotten(db, tenant, model, after, db->n_changed > 0, err);
     return rv_sql_db_end(db, rc, err);
+}
+
+ruvllm_status rv_sql_events_set_delta(struct rv_store_db *db, const char *tenant, int64_t seq, struct rv_str delta,
+                                      struct ruvllm_error *err)
+{
+    struct rv_sql_statement s;
+    ruvllm_status rc = rv_sql_statement_begin(&s, db, SET_DELTA, "change an event", err);
+
+    if (rc)
+        return rc;
+    rv_sql_statement_bind_blob(&s, delta.data, delta.len);
+    rv_sql_statement_bind_text(&s, tenant);
+    rv_sql_statement_bind_int(&s, seq);
+    return rv_sql_statement_run(&s, err);
 }
 
 static ruvllm_status drop_one(struct rv_store_db *db, int64_t number, const struct rv_store_event *e,

@@ -39,6 +39,9 @@ RV_CHECKED ruvllm_status rv_sql_events_forget(struct rv_store_db *db, const char
 RV_CHECKED ruvllm_status rv_sql_events_forget_later(struct rv_store_db *db, const char *tenant, const char *model,
                                                     int64_t after, enum rv_store_event_kind kind,
                                                     struct ruvllm_error *err);
+/* Puts other bytes in the place of an event's update, unless that is forgotten or there is no such event. */
+RV_CHECKED ruvllm_status rv_sql_events_set_delta(struct rv_store_db *db, const char *tenant, int64_t seq,
+                                                 struct rv_str delta, struct ruvllm_error *err);
 /* Removes the rows of a page, as far as they are still there; no others, also if those have such numbers by now. */
 RV_CHECKED ruvllm_status rv_sql_events_drop(struct rv_store_db *db, const struct rv_sql_events_page *page,
                                             struct ruvllm_error *err);

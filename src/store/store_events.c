@@ -158,6 +158,18 @@ ruvllm_status rv_store_events_forget(struct ruvllm_store *store, const char *ten
     return rc;
 }
 
+ruvllm_status rv_store_events_set_delta(struct ruvllm_store *store, const char *tenant, int64_t seq,
+                                        struct rv_str delta, struct ruvllm_error *err)
+{
+    ruvllm_status rc = rv_store_name_tenant(tenant, err);
+
+    if (rc)
+        return rc;
+    rc = rv_sql_events_set_delta(rv_store_lock(store), tenant, seq, delta, err);
+    rv_store_unlock(store);
+    return rc;
+}
+
 bool rv_store_events_are_spooled(struct ruvllm_store *store)
 {
     struct rv_event_writer_stats stats;

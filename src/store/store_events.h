@@ -34,7 +34,10 @@ RV_CHECKED ruvllm_status rv_store_events_about(struct ruvllm_store *store, const
 /* Removes what an event said and did; its number stays, so that others keep theirs. NOT_FOUND. */
 RV_CHECKED ruvllm_status rv_store_events_forget(struct ruvllm_store *store, const char *tenant, int64_t seq,
                                                 struct ruvllm_error *err);
-/* The same for all events of a kind after a number, of one model. */
+/* Puts other bytes in the place of its update, unless it is forgotten or there is none. */
+RV_CHECKED ruvllm_status rv_store_events_set_delta(struct ruvllm_store *store, const char *tenant, int64_t seq,
+                                                   struct rv_str delta, struct ruvllm_error *err);
+/* Forgets all events of a kind after a number, of one model. */
 RV_CHECKED ruvllm_status rv_store_events_forget_later(struct ruvllm_store *store, const char *tenant, const char *model,
                                                       int64_t after, enum rv_store_event_kind kind,
                                                       struct ruvllm_error *err);

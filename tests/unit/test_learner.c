@@ -400,6 +400,33 @@ static void a_vote_in_doubt_counts_once_whatever_comes_between(void **state)
     ruvllm_store_close(store);
 }
 
+/* The history names generations by which people go back, also of what others came before. */
+static void the_history_has_the_generations_that_came(void **state)
+{
+    enum { N = 9 };
+    const char *path = store_memory_path();
+    ruvllm_store *store = store_open(path), *other_store = store_open(path);
+    const struct learn_fixture here = with(store, 0), there = with(other_store, 0);
+    struct rv_learner *a = learn_fixture_open(&here), *b = learn_fixture_open(&there), *fresh;
+    struct rv_history history;
+
+    (void)state;
+    for (uint64_t i = 1; i <= N; i++)
+        vote(i % 3 ? a : b, "anna", i); // nobody hears of the other before he writes
+    assert_ok(rv_learner_history(a, "anna", 0, 100, &history, err));
+    assert_int_equal(history.n, N);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(history.rows[i].note.generation, history.rows[i].seq);
+    rv_history_release(&history);
+    fresh = learn_fixture_open(&here); // and what was set right is what it was
+    expect_same(b, fresh, "anna"); // who wrote last has all
+    rv_learner_free(fresh);
+    rv_learner_free(a);
+    rv_learner_free(b);
+    ruvllm_store_close(store);
+    ruvllm_store_close(other_store);
+}
+
 /* A generation that went while others taught: nothing is gone back to, and that is what is said. */
 static void going_back_to_what_just_went_fails(void **state)
 {
@@ -617,6 +644,7 @@ int main(void)
         cmocka_unit_test(a_vote_in_doubt_counts_once),
         cmocka_unit_test(a_vote_in_doubt_counts_once_whatever_comes_between),
         cmocka_unit_test(a_tick_in_doubt_leaves_a_votes_doubt_alone),
+        cmocka_unit_test(the_history_has_the_generations_that_came),
         cmocka_unit_test(going_back_to_what_just_went_fails),
         cmocka_unit_test(going_back_waits_for_numbers),
         cmocka_unit_test(who_forgets_a_vote_forgets_its_pattern),
