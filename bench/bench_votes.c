@@ -144,7 +144,7 @@ static void serve(struct floor *f, int round)
     if (acts && pthread_create(&actor, NULL, keep_acting, f))
         lab_die("thread", NULL);
     start = rv_clock_us();
-    submit_all(f, (uint64_t)(round + 1), clock, ids);
+    submit_all(f, (uint64_t)round + 1, clock, ids); // from 0 on
     for (int i = 0; i < N_STREAMS; i++)
         ruvllm_response_free(host_wait(f->host, ids[i]));
     if (round >= 0) {
