@@ -133,7 +133,9 @@ ruvllm_status ruvllm_engine_learn_export(ruvllm_engine *engine, const char *tena
         return rv_fail(err, RUVLLM_INVALID, "there is no format %d of adapters", (int)format);
     rc = take_learned(engine, tenant, &adapter, err);
     if (!rc && !adapter)
-        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA, "nothing was learned that a file could hold");
+        rc = rv_fail_kind(err, RUVLLM_NOT_FOUND, RUVLLM_ERROR_SONA,
+                          "nothing was learned for tenant '%.120s' that a file could hold",
+                          tenant && *tenant ? tenant : "default");
     if (!rc) {
         rv_adapter_file_base_init(&base, &engine->model->hparams, &engine->model->manifest);
         rc = rv_adapter_file_from(&file, adapter, &base, err);
