@@ -205,6 +205,17 @@ static struct rv_learner_summary sum_up(struct bed *bed)
     return sum;
 }
 
+static void vote_until_a_tick_lands(struct bed *bed)
+{
+    int32_t n_used;
+
+    for (int i = 0; i < 20 && sum_up(bed).n_ticks == 0; i++) {
+        vote(bed, RV_BACKGROUND_EVERY);
+        assert_ok(rv_learner_consolidate(bed->learner, NULL, LONG_US, &n_used, err));
+    }
+    assert_true(sum_up(bed).n_ticks > 0);
+}
+
 static void a_result_that_cannot_be_handed_over_is_not_the_last(void **state)
 {
     int64_t until, n_ticks;
@@ -254,15 +265,10 @@ static void what_is_half_forgotten_is_as_the_log_has_it(void **state)
     struct ruvllm_error failure;
     struct bed bed, again;
     uint64_t before;
-    int32_t n_used;
 
     (void)state;
     open_bed(&bed, store);
-    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
-        vote(&bed, RV_BACKGROUND_EVERY);
-        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
-    }
-    assert_true(sum_up(&bed).n_ticks > 0);
+    vote_until_a_tick_lands(&bed);
     before = learn_fixture_bits(bed.learner, NULL, NULL);
     forgetting_fails = true;
     assert_fails(rv_learner_forget(bed.learner, NULL, 1, &result, &failure), RUVLLM_IO, failure, "away");
@@ -281,16 +287,12 @@ static void the_budget_is_known_after_a_restart(void **state)
     ruvllm_store *store = store_open(store_memory_path());
     struct rv_learner_result result;
     struct bed bed, again;
-    int32_t n_used;
     double budget;
 
     (void)state;
     open_bed(&bed, store);
     assert_true(sum_up(&bed).kl_budget == 0);
-    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
-        vote(&bed, RV_BACKGROUND_EVERY);
-        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
-    }
+    vote_until_a_tick_lands(&bed);
     budget = sum_up(&bed).kl_budget;
     assert_true(budget > 0);
     assert_ok(rv_learner_go_back(bed.learner, NULL, 0, &result, err));
@@ -320,11 +322,7 @@ static void no_tick_lands_while_the_store_cannot_be_asked(void **state)
     assert_int_equal(sum_up(&bed).n_ticks, 0);
     looking_fails = false;
     vote(&bed, 1); // what was put off is asked for with the next feedback
-    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
-        vote(&bed, RV_BACKGROUND_EVERY);
-        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
-    }
-    assert_true(sum_up(&bed).n_ticks > 0);
+    vote_until_a_tick_lands(&bed);
     close_bed(&bed);
     ruvllm_store_close(store);
 }
@@ -559,11 +557,7 @@ static void no_tick_lands_in_the_spool(void **state)
     assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
     assert_int_equal(sum_up(&bed).n_ticks, 0);
     atomic_store(&is_spooled, false);
-    for (int i = 0; i < 20 && sum_up(&bed).n_ticks == 0; i++) {
-        vote(&bed, RV_BACKGROUND_EVERY);
-        assert_ok(rv_learner_consolidate(bed.learner, NULL, LONG_US, &n_used, err));
-    }
-    assert_true(sum_up(&bed).n_ticks > 0);
+    vote_until_a_tick_lands(&bed);
     close_bed(&bed);
     ruvllm_store_close(store);
 }
