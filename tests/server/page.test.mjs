@@ -430,11 +430,12 @@ if (!realUrl) {
             stub.behaviour.pauseMs = 30;
             stub.behaviour.answer = "words and words ".repeat(50);
             await page.evaluate(() => {
-                window.requestAnimationFrame = (draw) => window.setTimeout(draw, 60); // one is always pending
+                window.requestAnimationFrame = (draw) => window.setTimeout(draw, 400); // words come sooner
                 window.cancelAnimationFrame = (frame) => window.clearTimeout(frame);
             });
             await sendText("long one");
             await page.waitForFunction(() => document.querySelector(".answer .body")?.textContent.length > 0);
+            await page.waitForTimeout(100); // the next words wait to be drawn
             await page.keyboard.press("Control+k");
             assert.equal(await page.locator(".message").count(), 0);
             await sendText("another one");
