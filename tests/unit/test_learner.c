@@ -375,22 +375,30 @@ static void a_vote_in_doubt_counts_once(void **state)
     }
 }
 
+/* Two votes, of which the second, on answer 2, was written and is said to have failed. */
+static void vote_with_doubt(struct rv_learner *learner, const struct learn_fixture *here)
+{
+    struct ruvllm_error failure = {0};
+    struct rv_learner_result result;
+
+    vote(learner, "anna", 1);
+    learn_fixture_answer(learner, here, "anna", 2);
+    append_mode = SAYS_IO_BUT_WRITES;
+    assert_fails(rv_learner_vote(learner, "anna", 2, 0.5, &result, &failure), RUVLLM_IO, failure, "went away");
+    append_mode = HONEST;
+}
+
 /* What is said meanwhile about another answer takes nothing away from it. */
 static void a_vote_in_doubt_counts_once_whatever_comes_between(void **state)
 {
     ruvllm_store *store = store_open(store_memory_path());
     const struct learn_fixture here = with(store, 0);
     struct rv_learner *learner = learn_fixture_open(&here);
-    struct ruvllm_error failure = {0};
     struct rv_learner_result result;
     int64_t last;
 
     (void)state;
-    vote(learner, "anna", 1);
-    learn_fixture_answer(learner, &here, "anna", 2);
-    append_mode = SAYS_IO_BUT_WRITES;
-    assert_fails(rv_learner_vote(learner, "anna", 2, 0.5, &result, &failure), RUVLLM_IO, failure, "went away");
-    append_mode = HONEST;
+    vote_with_doubt(learner, &here);
     vote(learner, "anna", 3);
     assert_ok(rv_learner_vote(learner, "anna", 2, 0.5, &result, err));
     assert_int_equal(result.seq, 2);
@@ -419,7 +427,7 @@ static void the_history_has_the_generations_that_came(void **state)
         assert_int_equal(history.rows[i].note.generation, history.rows[i].seq);
     rv_history_release(&history);
     fresh = learn_fixture_open(&here); // and what was set right is what it was
-    expect_same(b, fresh, "anna"); // who wrote last has all
+    expect_same(b, fresh, "anna");     // who wrote last has all
     rv_learner_free(fresh);
     rv_learner_free(a);
     rv_learner_free(b);
@@ -494,10 +502,7 @@ static void a_tick_in_doubt_leaves_a_votes_doubt_alone(void **state)
     int64_t last;
 
     (void)state;
-    vote(learner, "anna", 1);
-    learn_fixture_answer(learner, &here, "anna", 2);
-    append_mode = SAYS_IO_BUT_WRITES;
-    assert_fails(rv_learner_vote(learner, "anna", 2, 0.5, &result, &failure), RUVLLM_IO, failure, "went away");
+    vote_with_doubt(learner, &here);
     append_mode = SAYS_IO;
     assert_ok(rv_learner_tenant_begin(learner, "anna", &t, err));
     assert_fails(rv_learner_tenant_append(learner, t, &tick, 2, &is_next, &result, &failure), RUVLLM_IO, failure,

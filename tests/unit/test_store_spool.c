@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "store/event_spool.h"
 #include "store/sql_events.h"
+#include "store/sql_identity.h"
 #include "store/store_events.h"
 #include "store/store_keys.h"
 #include "store/store_news.h"
@@ -133,6 +134,33 @@ static void what_came_meanwhile_stays(void **state)
     rv_sql_events_page_release(&slow);
     rv_sql_events_page_release(&fast);
     rv_sql_db_close(db);
+}
+
+/* It becomes part of a file's name, so it is believed only in its own alphabet. */
+static void an_identity_is_a_word_of_its_own(void **state)
+{
+    static const char *const damaged[] = {
+        "UPDATE identity SET id = '../../../tmp/x'",
+        "UPDATE identity SET id = 'ABCDEF0123456789ABCDEF0123456789'",
+        "DELETE FROM identity",
+    };
+    struct rv_store_db *one = connect_to(store_temp_path()), *other = connect_to(store_temp_path());
+    char a[RV_SQL_IDENTITY_LEN + 1], b[RV_SQL_IDENTITY_LEN + 1];
+
+    (void)state;
+    assert_ok(rv_sql_identity_read(one, a, err));
+    assert_ok(rv_sql_identity_read(other, b, err));
+    assert_string_not_equal(a, b);
+    assert_ok(rv_sql_identity_read(one, b, err));
+    assert_string_equal(a, b);
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        struct ruvllm_error failure = {0};
+
+        assert_ok(rv_sql_db_run(one, damaged[i], "damage it", err));
+        assert_fails(rv_sql_identity_read(one, a, &failure), RUVLLM_FORMAT, failure, "identity");
+    }
+    rv_sql_db_close(one);
+    rv_sql_db_close(other);
 }
 
 static void a_spool_that_cannot_be_is_explained(void **state)
@@ -470,6 +498,7 @@ int main(void)
     const struct CMUnitTest files[] = {
         cmocka_unit_test(what_waits_is_delivered_in_order_and_once),
         cmocka_unit_test(what_came_meanwhile_stays),
+        cmocka_unit_test(an_identity_is_a_word_of_its_own),
         cmocka_unit_test(a_spool_that_cannot_be_is_explained),
     };
     const struct CMUnitTest server[] = {
